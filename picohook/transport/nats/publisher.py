@@ -8,7 +8,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from . import subjects
-from .connection import NatsConnection
+from .connection import CONNECTING, NatsConnection
 from .streams import events_stream
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class EventPublisher:
         self._thread.start()
 
     def finish(self) -> None:
-        """Send what is left, if there is a connection and it takes no more than `FINISH`. Called after the spool was closed."""
+        """Send what is left in at most `FINISH`, unless the server cannot be reached. Called after the spool was closed."""
         self._finishing = True
         self._call(self._ending.set)
         self._call(self._some.set)
@@ -97,7 +97,7 @@ class EventPublisher:
         try:
             publishing = asyncio.ensure_future(self._publish(connection))
             await self._ending.wait()
-            if connection.is_connected:
+            if connection.is_connected or (connection.state == CONNECTING and not connection.last_error):
                 await asyncio.wait([publishing], timeout=FINISH)
             publishing.cancel()
             await asyncio.wait([publishing])
