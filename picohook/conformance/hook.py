@@ -89,50 +89,71 @@ def run(
     """
     manifest = load("hook")
     expectations = expectations_of(manifest, stages, profile)
-    served = {stage for mode in expectations.modes for stage in manifest.data["modes"][mode]}
+    player = _Player(command, manifest, expectations, timeout, grace, seen, with_profile=profile is not None)
     wanted = [one for one in manifest.requirements if not only or one.id in only]
     watched = [one for one in wanted if "watch" in one.vector]
     # A line check needs the output of every script.
     scripts = [one for one in (manifest.requirements if watched else wanted) if "steps" in one.vector]
-
-    processes = _RunningProcesses()
-    showing = threading.Lock()
-
-    def play(requirement: Requirement) -> _ScriptRun:
-        name, stage = requirement.id, requirement.vector.get("stage")
-        if stage is not None and stage not in served:
-            way_out = "" if profile else f": use --stages {stage}"
-            skipped = Result(requirement, SKIP, said=f"it was not asked to serve {stage}{way_out}")
-            return _ScriptRun(skipped, Output((), ()))
-        with HookProcess(command, timeout=timeout, grace=grace, name=name) as process, processes.running(process):
-            script = Script(process, manifest, requirement, expectations)
-            result = _result_of(requirement, script)
-        if seen is not None:
-            with showing:
-                seen(process.raw)
-        return _ScriptRun(result, Output(process.lines, process.sent, script.methods))
-
     runs: list[_ScriptRun] = []
-    for requirement_id in FIRST:
+    for requirement_id in (*FIRST, REFUSES) if scripts else FIRST:
         if all(done.result.status == PASS for done in runs):
-            runs.append(play(manifest[requirement_id]))
-    if scripts and all(done.result.status == PASS for done in runs):
-        runs.append(play(manifest[REFUSES]))
-        expectations = expectations.with_refusal(runs[-1].output.lines)
+            runs.append(player.play(manifest[requirement_id]))
     others = [one for one in scripts if one.id not in {done.result.requirement.id for done in runs}]
     if all(done.result.status == PASS for done in runs[: len(FIRST)]):
-        with ThreadPoolExecutor(at_once) as pool:
-            try:
-                runs += pool.map(play, others)
-            except BaseException:
-                processes.end()
-                raise
+        player.expectations = expectations.with_refusal(runs[-1].output.lines)
+        runs += player.play_all(others, at_once)
     else:
         why = "it did not answer hook.hello: see HELLO"
         runs += [_ScriptRun(Result(one, SKIP, said=why), Output((), ())) for one in others]
     results = {done.result.requirement.id: done.result for done in runs}
     results |= {one.id: _check_lines(one, runs) for one in watched}
     return Report(manifest, shlex.join(command), counted_once([results[one.id] for one in wanted]))
+
+
+class _Player:
+    """Plays the scripts of requirements, each with a new process of the hook."""
+
+    def __init__(  # noqa: PLR0917 - what `run` was given
+        self,
+        command: Sequence[str],
+        manifest: Manifest,
+        expectations: Expectations,
+        timeout: float,
+        grace: float,
+        seen: Callable[[Sequence[RawLine]], None] | None,
+        *,
+        with_profile: bool,
+    ) -> None:
+        self._command, self._manifest, self.expectations = command, manifest, expectations
+        self._timeout, self._grace, self._seen, self._with_profile = timeout, grace, seen, with_profile
+        self._served = {stage for mode in expectations.modes for stage in manifest.data["modes"][mode]}
+        self._processes = _RunningProcesses()
+        self._showing = threading.Lock()
+
+    def play(self, requirement: Requirement) -> _ScriptRun:
+        """Play the script of one requirement. Any thread may call this."""
+        stage = requirement.vector.get("stage")
+        if stage is not None and stage not in self._served:
+            way_out = "" if self._with_profile else f": use --stages {stage}"
+            skipped = Result(requirement, SKIP, said=f"it was not asked to serve {stage}{way_out}")
+            return _ScriptRun(skipped, Output((), ()))
+        process = HookProcess(self._command, timeout=self._timeout, grace=self._grace, name=requirement.id)
+        with process, self._processes.running(process):
+            script = Script(process, self._manifest, requirement, self.expectations)
+            result = _result_of(requirement, script)
+        if self._seen is not None:
+            with self._showing:
+                self._seen(process.raw)
+        return _ScriptRun(result, Output(process.lines, process.sent, script.methods))
+
+    def play_all(self, requirements: Iterable[Requirement], at_once: int) -> list[_ScriptRun]:
+        """Play the scripts of several requirements, some at the same time. If this is interrupted, it ends all processes."""
+        with ThreadPoolExecutor(at_once) as pool:
+            try:
+                return list(pool.map(self.play, requirements))
+            except BaseException:
+                self._processes.end()
+                raise
 
 
 def expectations_of(manifest: Manifest, stages: Iterable[str], profile: str | None) -> Expectations:
