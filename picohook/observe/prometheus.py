@@ -58,6 +58,7 @@ def prometheus(status: Mapping[str, Any]) -> str:
         by("action", "decisions"),
     )
     family("failures_total", "counter", "Failures, by cause.", by("cause", "failures"))
+    family("refused_edits_total", "counter", "Edits that its may_edit forbids.", per_stage("refused_edits"))
     if stages:
         histogram("duration_seconds", "How long the hook took to answer.")
     if proofs is not None:
