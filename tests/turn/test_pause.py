@@ -8,6 +8,7 @@ from pathlib import Path
 import anyio
 import preloaded
 import pytest
+from loops import by_turns as anyio_backend  # noqa: F401
 from turns import KEY, Model, Tools, calls, host_with, kinds, office, payloads, says, told, wants
 
 from picohook import (
