@@ -6,6 +6,7 @@ import json
 import os
 
 import pytest
+from loops import by_turns as anyio_backend  # noqa: F401
 from pure import BASH, FACTS, META, PAYLOADS, Said, decided, verdict_of
 
 from picohook import (
