@@ -219,7 +219,10 @@ class TestAbsence:
                     while not outcomes:
                         await anyio.sleep(0.01)
                 assert failure(outcomes[0]) == "unreachable"
-                assert failure(await it.before_tool(CALL)) == "unreachable"
+                (hook,) = it.hooks
+                for _ in range(FAILURES):
+                    hook.breaker.failed("it was slow", anyio.current_time())
+                assert failure(await it.before_tool(CALL)) == "unreachable"  # though the breaker is open
                 server.start()
                 assert await connection.connected(20)
                 worker.answer = answers({})
