@@ -22,6 +22,7 @@ _OF_STAGES = {
     "executions": ("executions_total", "Times the hook was asked."),
     "skipped": ("skipped_total", "Times its filter did not match."),
     "retries": ("retries_total", "Times it was asked again after a failure."),
+    "refused_edits": ("refused_edits_total", "Edits that its may_edit forbids."),
 }
 """For the counts of hooks and of stages, the names and descriptions of their counters."""
 _BY_LABEL = {
