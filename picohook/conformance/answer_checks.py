@@ -35,10 +35,12 @@ class Expectations:
     refusal: tuple[Any, str] | None = None
     """Its error for an unknown method, with a placeholder for the method's name; None if it has not shown one."""
 
-    def with_refusal(self, lines: Iterable[OutputLine]) -> Expectations:
+    def with_refusal(self, lines: Iterable[OutputLine], methods: Mapping[int, str]) -> Expectations:
         """Return the same with its error for `hook.of_tomorrow`, if one of these lines is that answer."""
-        for message in (line.message for line in lines):
-            if message is not None and message.get("id") == UNKNOWN_ID and isinstance(message.get("error"), dict):
+        for message in (line.message or {} for line in lines):
+            request_id = message.get("id")
+            asked = methods.get(request_id) if type(request_id) is int else None
+            if asked == UNKNOWN and isinstance(message.get("error"), dict):
                 return replace(self, refusal=_refusal(message["error"], UNKNOWN))
         return self
 
@@ -46,8 +48,7 @@ class Expectations:
 HELLO_ID = 1
 """The id of hook.hello."""
 UNKNOWN = "hook.of_tomorrow"
-UNKNOWN_ID = 2
-"""The method of CALL-2, which no hook has, and the id of that request."""
+"""The method of CALL-2, which no hook has."""
 
 
 def _refusal(error: Mapping[str, Any], method: str) -> tuple[Any, str]:

@@ -1,11 +1,17 @@
-"""Runs a hook's command against the requirements: a process for each script, then the line checks over all output."""
+"""Runs a hook's command against the requirements: their scripts, in as few processes as possible, then the line checks.
+
+Most of the time of a run is the start of processes. So a process plays the scripts of many requirements, until one fails. That
+one is played again, as the first of another process: only this counts.
+"""
 
 from __future__ import annotations
 
 import shlex
 import threading
+from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import PicohookError
@@ -15,7 +21,7 @@ from .manifest import load
 from .outcome import Failed, Skipped
 from .process import HookProcess
 from .report import FAIL, PASS, SKIP, Report, Result, counted_once
-from .script import Script
+from .script import Conversation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -28,7 +34,7 @@ TIMEOUT = 5.0
 GRACE = 3.0
 """Seconds for the end of the process."""
 AT_ONCE = 4
-"""Processes of the hook that run at the same time. Most of their time is start-up."""
+"""Processes of the hook that run at the same time."""
 
 FIRST = ("HELLO-1", "HELLO-2")
 """A hook that fails one of these is not checked further."""
@@ -36,8 +42,10 @@ REFUSES = "CALL-2"
 """Shows the hook's error for an unknown method."""
 
 
-class _ScriptRun(NamedTuple):
-    result: Result
+class _Played(NamedTuple):
+    """What one process of the hook has played."""
+
+    scripts: Sequence[Requirement]
     output: Output
 
 
@@ -89,50 +97,146 @@ def run(
     """
     manifest = load("hook")
     expectations = expectations_of(manifest, stages, profile)
-    served = {stage for mode in expectations.modes for stage in manifest.data["modes"][mode]}
     wanted = [one for one in manifest.requirements if not only or one.id in only]
     watched = [one for one in wanted if "watch" in one.vector]
     # A line check needs the output of every script.
     scripts = [one for one in (manifest.requirements if watched else wanted) if "steps" in one.vector]
-
-    processes = _RunningProcesses()
-    showing = threading.Lock()
-
-    def play(requirement: Requirement) -> _ScriptRun:
-        name, stage = requirement.id, requirement.vector.get("stage")
+    player = _Player(manifest, expectations, lambda: HookProcess(command, timeout=timeout, grace=grace), seen)
+    served = {stage for mode in expectations.modes for stage in manifest.data["modes"][mode]}
+    for requirement in scripts:
+        stage = requirement.vector.get("stage")
         if stage is not None and stage not in served:
             way_out = "" if profile else f": use --stages {stage}"
-            skipped = Result(requirement, SKIP, said=f"it was not asked to serve {stage}{way_out}")
-            return _ScriptRun(skipped, Output((), ()))
-        with HookProcess(command, timeout=timeout, grace=grace, name=name) as process, processes.running(process):
-            script = Script(process, manifest, requirement, expectations)
-            result = _result_of(requirement, script)
-        if seen is not None:
-            with showing:
-                seen(process.raw)
-        return _ScriptRun(result, Output(process.lines, process.sent, script.methods))
+            why = f"it was not asked to serve {stage}{way_out}"
+            player.results[requirement.id] = Result(requirement, SKIP, said=why)
+    player.play([one for one in scripts if one.id not in player.results], at_once)
+    checked = {one.id: player.check_lines(one) for one in watched}
+    results = player.results | checked
+    return Report(manifest, shlex.join(command), counted_once([results[one.id] for one in wanted]))
 
-    runs: list[_ScriptRun] = []
-    for requirement_id in FIRST:
-        if all(done.result.status == PASS for done in runs):
-            runs.append(play(manifest[requirement_id]))
-    if scripts and all(done.result.status == PASS for done in runs):
-        runs.append(play(manifest[REFUSES]))
-        expectations = expectations.with_refusal(runs[-1].output.lines)
-    others = [one for one in scripts if one.id not in {done.result.requirement.id for done in runs}]
-    if all(done.result.status == PASS for done in runs[: len(FIRST)]):
+
+class _Player:
+    """Plays scripts with processes of the hook, and keeps what comes of them."""
+
+    def __init__(
+        self,
+        manifest: Manifest,
+        expectations: Expectations,
+        start: Callable[[], HookProcess],
+        seen: Callable[[Sequence[RawLine]], None] | None,
+    ) -> None:
+        self.results: dict[str, Result] = {}
+        """The results of scripts, by id."""
+        self._manifest = manifest
+        self._expectations = expectations
+        self._start = start
+        self._seen = seen
+        self._showing = threading.Lock()
+        self._processes = _RunningProcesses()
+        self._played: list[_Played] = []
+
+    def play(self, scripts: Sequence[Requirement], at_once: int) -> None:
+        """Play the scripts that all others depend on, and then these."""
+        leading = [self._manifest[one] for one in (*FIRST, REFUSES)]
+        others = [one for one in scripts if one not in leading]
+        if not others and leading[-1] not in scripts:
+            leading.pop()
+        alone = [one for one in others if _needs_a_process(one)]
+        quiet = [one for one in others if one not in alone and _is_quiet(one)]
+        waiting = deque([*leading, *(one for one in others if one not in alone and one not in quiet)])
+        while any(one.id not in self.results for one in leading):
+            self._play_some(waiting)
+            if any(self.results[one].status != PASS for one in FIRST if one in self.results):
+                why = "it did not answer hook.hello: see HELLO"
+                skipped = [one for one in scripts if one.id not in self.results]
+                self.results |= {one.id: Result(one, SKIP, said=why) for one in skipped}
+                return
+        queues = [*[waiting] * at_once, deque(quiet), *(deque([one]) for one in alone)]
         with ThreadPoolExecutor(at_once) as pool:
             try:
-                runs += pool.map(play, others)
+                list(pool.map(self._play_all, queues))
             except BaseException:
-                processes.end()
+                self._processes.end()
                 raise
-    else:
-        why = "it did not answer hook.hello: see HELLO"
-        runs += [_ScriptRun(Result(one, SKIP, said=why), Output((), ())) for one in others]
-    results = {done.result.requirement.id: done.result for done in runs}
-    results |= {one.id: _check_lines(one, runs) for one in watched}
-    return Report(manifest, shlex.join(command), counted_once([results[one.id] for one in wanted]))
+
+    def check_lines(self, requirement: Requirement) -> Result:
+        """Check all output. A complaint names the first script that is a cause of it when it is played alone."""
+        check = LINE_CHECKS[requirement.id]
+        found = [(played, said) for played in self._played if (said := check(played.output)) is not None]
+        if not found:
+            return Result(requirement, PASS)
+        suspects = [one for played, _ in found for one in played.scripts]
+        for script in sorted(suspects, key=self._manifest.requirements.index):
+            said = check(self._output_of(script))
+            if said is not None:
+                return Result(requirement, FAIL, requirement.wants, f"in the run for {script.id}, {said}")
+        played, said = found[0]
+        during = f"{played.scripts[0].id} to {played.scripts[-1].id}"
+        return Result(requirement, FAIL, requirement.wants, f"in the run for {during}, {said}")
+
+    def _output_of(self, script: Requirement) -> Output:
+        """Return the output of this script alone."""
+        if all(played.scripts != [script] for played in self._played):
+            self._play_some(deque([script]))
+        return next(played.output for played in self._played if played.scripts == [script])
+
+    def _play_all(self, waiting: deque[Requirement]) -> None:
+        while waiting:
+            self._play_some(waiting)
+
+    def _play_some(self, waiting: deque[Requirement]) -> None:
+        """Play scripts with one process, until one fails. That one is put back, unless it was the first."""
+        results: list[Result] = []
+        taken = _taken_from(waiting)
+        first = next(taken, None)
+        if first is None:
+            return
+        with self._start() as process, self._processes.running(process):
+            conversation = Conversation(process, self._manifest)
+            for script in chain([first], taken):
+                process.call_lines(script.id)
+                result = _result_of(script, conversation.play, script, self._expectations)
+                if result.status == FAIL and results:
+                    waiting.appendleft(script)
+                    break
+                results.append(result)
+                if script.id == REFUSES:
+                    self._expectations = self._expectations.with_refusal(process.lines, conversation.methods)
+                if result.status == FAIL:
+                    break
+            process.finish()
+        if self._seen is not None:
+            with self._showing:
+                self._seen(process.raw)
+        scripts = [one.requirement for one in results]
+        self._played.append(_Played(scripts, Output(process.lines, process.sent, conversation.methods)))
+        if all(one.status == PASS and _is_quiet(one.requirement) for one in results):
+            noise = [_result_of(one, conversation.require_quiet) for one in scripts]
+            if len(noise) > 1 and noise[0].status == FAIL:
+                for one in scripts:
+                    self._play_some(deque([one]))
+                return
+            results = noise
+        self.results |= {one.requirement.id: one for one in results}
+
+
+def _needs_a_process(script: Requirement) -> bool:
+    """Whether it has a hello of its own, or ends the hook."""
+    return "hello" in script.vector or any({"close", "signal"} & step.keys() for step in script.vector["steps"])
+
+
+def _is_quiet(script: Requirement) -> bool:
+    """Whether it allows no other answers. Bytes of another script could cause some."""
+    return any("quiet" in step for step in script.vector["steps"])
+
+
+def _taken_from(waiting: deque[Requirement]) -> Iterator[Requirement]:
+    """Yield what is taken from the queue until it is empty. Other threads may take from it too."""
+    while True:
+        try:
+            yield waiting.popleft()
+        except IndexError:
+            return
 
 
 def expectations_of(manifest: Manifest, stages: Iterable[str], profile: str | None) -> Expectations:
@@ -153,20 +257,11 @@ def expectations_of(manifest: Manifest, stages: Iterable[str], profile: str | No
     return Expectations(tuple(chosen["modes"]), claimed, None if actions is None else frozenset(actions))
 
 
-def _result_of(requirement: Requirement, script: Script) -> Result:
+def _result_of(requirement: Requirement, check: Callable[..., None], *arguments: object) -> Result:
     try:
-        script.play()
+        check(*arguments)
     except Failed as failed:
         return Result(requirement, FAIL, failed.expected, failed.said)
     except Skipped as skipped:
         return Result(requirement, SKIP, said=str(skipped))
-    return Result(requirement, PASS)
-
-
-def _check_lines(requirement: Requirement, runs: Iterable[_ScriptRun]) -> Result:
-    for done in runs:
-        complaint = LINE_CHECKS[requirement.id](done.output)
-        if complaint is not None:
-            during = done.result.requirement.id
-            return Result(requirement, FAIL, requirement.wants, f"in the run for {during}, {complaint}")
     return Result(requirement, PASS)

@@ -58,7 +58,7 @@ class OutputLine:
 class HookProcess:
     """A running hook in a process group of its own, which is killed when the block ends."""
 
-    def __init__(self, command: Sequence[str], *, timeout: float, grace: float, name: str = "hook") -> None:
+    def __init__(self, command: Sequence[str], *, timeout: float, grace: float) -> None:
         self.timeout = timeout
         self.grace = grace
         self.lines: list[OutputLine] = []
@@ -67,8 +67,12 @@ class HookProcess:
         self.stderr = b""
         self.raw: list[RawLine] = []
         """Every line in both directions, in order."""
-        self._to_it = RawLineSplitter(name, self.raw.append, sent=True)
-        self._from_it = RawLineSplitter(name, self.raw.append, sent=False)
+        self._to_it = RawLineSplitter("hook", self.raw.append, sent=True)
+        self._from_it = RawLineSplitter("hook", self.raw.append, sent=False)
+        self._answers: dict[int, dict[str, Any]] = {}
+        """The first answer with each id."""
+        self._looked_at = 0
+        """How many of the lines were searched for answers."""
         self._first = b""
         """The first bytes that were written to it."""
         self._probing = False
@@ -108,6 +112,10 @@ class HookProcess:
                 stream.close()
         if self._pidfd >= 0:
             os.close(self._pidfd)
+
+    def call_lines(self, name: str) -> None:
+        """Set the name that the raw lines have from here on."""
+        self._to_it.hook = self._from_it.hook = name
 
     # Writing.
 
@@ -150,20 +158,17 @@ class HookProcess:
 
     def reply(self, request_id: int) -> dict[str, Any] | None:
         """Return the first answer with this id; None if the hook ends or the timeout passes without one."""
-        seen = 0
-        found: dict[str, Any] | None = None
 
         def replied() -> bool:
-            nonlocal seen, found
-            while found is None and seen < len(self.lines):
-                message = self.lines[seen].message
-                seen += 1
-                if message is not None and "method" not in message and is_id(message.get("id"), request_id):
-                    found = message
-            return found is not None
+            for line in self.lines[self._looked_at :]:
+                message = line.message
+                if message is not None and "method" not in message and type(message.get("id")) is int:
+                    self._answers.setdefault(message["id"], message)
+            self._looked_at = len(self.lines)
+            return request_id in self._answers
 
         self._until(replied, self.timeout)
-        return found
+        return self._answers.get(request_id)
 
     def finish(self) -> None:
         """Close its input, and read its output to the end or until the grace has passed."""

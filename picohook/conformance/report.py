@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 PASS, FAIL, SKIP = "pass", "fail", "skip"
 FORMAT = 1
 """The version of the JSON report."""
-_DURING = re.compile(r"^in the run for [A-Z0-9-]+, ")
+_DURING = re.compile(r"^in the run for [^,]+, ")
 _WHERE = re.compile(r'"id": -?\d+|with id \d+|(hook\.)?\b(before|after|approve)_[a-z]+')
 """The parts of a failure that say where it occurred."""
 _TELLS_ALL = re.compile(r"it (ended with|closed its output|wrote (?!\{)|answered .*\"error\": \{)")

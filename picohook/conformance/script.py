@@ -1,4 +1,4 @@
-"""Runs the steps of a requirement with a new process of the hook."""
+"""Runs the steps of requirements with a process of the hook."""
 
 from __future__ import annotations
 
@@ -6,29 +6,33 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from ..wire import words
-from .answer_checks import ANSWER_CHECKS, ReceivedAnswer
+from .answer_checks import ANSWER_CHECKS, HELLO_ID, Expectations, ReceivedAnswer
 from .manifest import filled
 from .outcome import Failed, Skipped, shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from .answer_checks import Expectations
     from .manifest import Manifest, Requirement
     from .process import HookProcess
 
 
-class Script:
-    """The steps of one requirement. Each kind of step is a method below."""
+MOVED_BELOW = 1000
+MOVED_BY = 10_000
+"""Ids of requests below 1000 move by this for each earlier script, so that no two scripts of a conversation have the same."""
 
-    def __init__(
-        self, process: HookProcess, manifest: Manifest, requirement: Requirement, expectations: Expectations
-    ) -> None:
+
+class Conversation:
+    """Plays the scripts of requirements with one process of the hook, one after another. Each kind of step is a method."""
+
+    def __init__(self, process: HookProcess, manifest: Manifest) -> None:
         self._process = process
+        self._manifest = manifest
         self._payloads = manifest.data["payloads"]
-        self._hello = requirement.vector.get("hello", {**manifest.data["hello"], "modes": list(expectations.modes)})
-        self._steps = requirement.vector["steps"]
-        self._terms = expectations
+        self._terms = Expectations()
+        self._played = 0
+        self._moved = 0
+        """What the running script's ids are moved by."""
         self._asked: dict[int, Mapping[str, Any]] = {}
         self._greeted_at = 0
         """How many lines the hook had written when it had answered hook.hello."""
@@ -38,23 +42,23 @@ class Script:
         """The methods of the requests, by id."""
         return {request_id: message["method"] for request_id, message in self._asked.items()}
 
-    def play(self) -> None:
-        """Greet the hook, do the steps, and end it. Raises `Failed` or `Skipped` after it has ended."""
-        outcome: Failed | Skipped | None = None
-        try:
-            self._step_write([{"jsonrpc": "2.0", "id": 1, "method": words.HELLO, "params": self._hello}], {})
-            self._step_expect(1, {"like": "reply"})
+    def play(self, requirement: Requirement, expectations: Expectations) -> None:
+        """Greet the hook, if that was not done yet, and do the steps. Raises `Failed` or `Skipped`."""
+        self._terms = expectations
+        self._moved = self._played * MOVED_BY
+        self._played += 1
+        if self._played == 1:
+            hello = requirement.vector.get("hello", {**self._manifest.data["hello"], "modes": list(expectations.modes)})
+            self._step_write([{"jsonrpc": "2.0", "id": HELLO_ID, "method": words.HELLO, "params": hello}], {})
+            self._step_expect(HELLO_ID, {"like": "reply"})
             self._greeted_at = len(self._process.lines)
-            for step in self._steps:
-                name = next(iter(step))
-                getattr(self, f"_step_{name}")(step[name], step)
-        except (Failed, Skipped) as caught:
-            outcome = caught
-        self._process.finish()
-        if outcome is not None:
-            raise outcome
-        if any("quiet" in step for step in self._steps):
-            self._require_quiet()
+        for step in requirement.vector["steps"]:
+            name = next(iter(step))
+            getattr(self, f"_step_{name}")(step[name], step)
+
+    def _id(self, request_id: int) -> int:
+        """The id that a request of the running script has on the wire."""
+        return request_id + self._moved if HELLO_ID < request_id < MOVED_BELOW else request_id
 
     # Steps that send.
 
@@ -62,10 +66,11 @@ class Script:
         """Send these messages in one write, one message a line."""
         lines = []
         for message in filled(messages, self._payloads):
+            if "id" in message and "method" in message:
+                message["id"] = self._id(message["id"])
+                self._asked[message["id"]] = message
             if "id" in message:
                 self._process.sent.append(message["id"])
-                if "method" in message:
-                    self._asked[message["id"]] = message
             lines.append(json.dumps(message, ensure_ascii=False, separators=(",", ":")))
         self._process.write("".join(f"{line}\n" for line in lines).encode())
 
@@ -105,11 +110,11 @@ class Script:
         """Check the answer with this id, or `times` answers from it on. Raises `Skipped` if all checks are skipped."""
         skipped: Skipped | None = None
         passed = 0
-        for request_id in range(first, first + step.get("times", 1)):
+        for request_id in range(self._id(first), self._id(first) + step.get("times", 1)):
             question = self._asked[request_id]
             message = self._process.reply(request_id)
             if message is None:
-                if step.get("if_any"):
+                if step.get("if_any") and self._played == 1:  # otherwise an earlier script may be why
                     raise Skipped("it does not answer")
                 raise Failed(f"an answer to {question['method']} with id {request_id}", self._process.silence)
             answer = ReceivedAnswer(
@@ -135,9 +140,10 @@ class Script:
             raise Failed(f"exit code {' or '.join(map(str, step['codes']))}", f"it ended with {code}")
 
     def _step_quiet(self, *_: Any) -> None:
-        """Check that there are no other answers. `play` does it at the end."""
+        """Check that there are no other answers. `require_quiet` does it at the end."""
 
-    def _require_quiet(self) -> None:
+    def require_quiet(self) -> None:
+        """Raise `Failed` if there is an answer to anything but a request. Call it after the hook's end."""
         asked = {request_id for request_id in self._asked if request_id > 0}
         for message in (line.message for line in self._process.lines[self._greeted_at :]):
             if message is None or "method" in message:

@@ -16,6 +16,7 @@ from ..transport.nats import connection as states
 from ..transport.nats.breaker import Breaker, BreakerState
 from ..transport.nats.calls import ABSENT, BUSY, Calls
 from ..transport.nats.subjects import token
+from ..wire import words
 from .base import Hook, HookStatus, Question, StateChange
 
 if TYPE_CHECKING:
@@ -205,7 +206,10 @@ class NatsHook(Hook):
     def _read(self, stage: Stage[Any], answer: Reply) -> Decision:
         """The decision in an answer. Raises `HookError` or `ValueError` if it has none."""
         if answer.error is None:
-            return read_decision(stage, answer.result)
+            decision = read_decision(stage, answer.result)
+            if type(answer.result) is dict and answer.result.get(words.EDIT_REFUSED) is True:
+                self.metrics.stages[stage.name].refused_edits += 1
+            return decision
         if answer.code is None:
             raise HookReplyError(answer.error, hook=self.name)
         raise HookRefusedError(f"error {answer.code}: {answer.error}", code=answer.code, hook=self.name)

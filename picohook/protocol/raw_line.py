@@ -44,7 +44,8 @@ class RawLineSplitter:
     """Splits the bytes of one direction into raw lines, and calls `tell` with each."""
 
     def __init__(self, hook: str, tell: Callable[[RawLine], None], *, sent: bool) -> None:
-        self._hook = hook
+        self.hook = hook
+        """The name that its lines have."""
         self._tell = tell
         self._sent = sent
         self._kept = bytearray()
@@ -68,7 +69,7 @@ class RawLineSplitter:
         self._size += len(data)
 
     def _end(self, *, ended: bool) -> None:
-        line = RawLine(self._hook, self._sent, bytes(self._kept), self._size, ended)
+        line = RawLine(self.hook, self._sent, bytes(self._kept), self._size, ended)
         self._kept.clear()
         self._size = 0
         self._tell(line)

@@ -272,10 +272,11 @@ class LINE_3(Hook):
 
 class CALL_1(Hook):
     count = 0
+    most = 100
 
     def asked(self, request_id, method, params):
         self.count += 1
-        if self.count > 100:
+        if self.count > self.most:
             crash()
         super().asked(request_id, method, params)
 
@@ -459,6 +460,24 @@ class END_5(Hook):
     def end_at_a_signal(self):
         signal.sigwait({signal.SIGTERM})
         os._exit(7)
+
+
+# Hooks with a fault that depends on more than one requirement.
+
+
+class EndsEarly(CALL_1):
+    most = 20
+
+
+class Mixed(Hook):
+    def __init__(self):
+        self.seen = set()
+
+    def decide(self, stage, params):
+        self.seen.add(stage)
+        if {"before_finish", "before_compact"} <= self.seen:
+            self.write_text("both\n")
+        return super().decide(stage, params)
 
 
 def main():

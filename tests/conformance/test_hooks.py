@@ -95,6 +95,24 @@ def test_a_command_that_cannot_be_started_is_an_error():
         run(["/nowhere/hook"])
 
 
+def test_few_processes_play_all_requirements(tmp_path):
+    starts = tmp_path / "starts"
+    report = run(["sh", "-c", f'echo >> {starts}; exec "$@"', "sh", *GOOD], profile="picohook", timeout=20, grace=20)
+    assert statuses(report) == {}
+    own = [one for one in load("hook").requirements if "hello" in one.vector or one.id.startswith("END")]
+    assert starts.read_text().count("\n") == len(own) + 2
+
+
+def test_a_requirement_that_fails_after_others_holds_if_it_holds_alone():
+    found = statuses(run([*GOOD, "--break", "EndsEarly"], profile="picohook", timeout=20, grace=20))
+    assert {one for one, (status, _, _) in found.items() if status == "fail"} == {"CALL-1"}
+
+
+def test_a_bad_line_that_no_requirement_causes_alone_is_found():
+    (result,) = run([*GOOD, "--break", "Mixed"], only=["STDOUT-1"], profile="picohook", timeout=20, grace=20).results
+    assert (result.status, result.said) == ("fail", 'in the run for HELLO-1 to JUNK-3, it wrote "both"')
+
+
 # A hook of PicoClaw's: it answers an error of its own to what it does not know, and knows PicoClaw's stages alone.
 
 PICOCLAWS = """

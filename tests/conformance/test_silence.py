@@ -54,6 +54,6 @@ def test_the_raw_lines_of_each_run_are_shown_with_their_directions():
     script = f"read line; echo '{HELLO}'; printf '\\033[2Jno end'"
     run(["/bin/sh", "-c", script], only=["HELLO-1"], timeout=5, grace=5, seen=seen.append)
     lines = seen[0]
-    assert [line.shown[:12] for line in lines] == ["→ HELLO-1  {", "← HELLO-1  {", "← HELLO-1  \\"]
+    assert [line.shown[:12] for line in lines] == ["→ HELLO-1  {", "← HELLO-1  {", "← HELLO-2  \\"]
     assert lines[1].text == HELLO
     assert lines[2].text == r"\x1b[2Jno end (no newline)"

@@ -65,7 +65,7 @@ def conformance(
     \b
     picohook conformance -- python3 hook.py
 
-    Runs the command once for each requirement, and sends it what good and bad hosts send. Exits with 0 if every MUST holds.
+    Runs the command a few times, and sends it what good and bad hosts send. Exits with 0 if every MUST holds.
     """  # noqa: D301 - click reads a backspace character, not an escape
     claimed = [stage for stage in stages.replace(",", " ").split() if stage]
     _known("--only", only or [], manifest.load("hook").ids)
@@ -95,7 +95,7 @@ def _show_lines(lines: Sequence[RawLine]) -> None:
         show_line(line)
 
 
-def _known(option: str, given: list[str], known: Any) -> None:
-    for name in given:
+def _known(option: str, names: list[str], known: Any) -> None:
+    for name in names:
         if name not in known:
             raise typer.BadParameter(f"there is no {name!r} (there are: {', '.join(known)})", param_hint=option)
