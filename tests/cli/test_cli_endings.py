@@ -112,7 +112,7 @@ def test_help_for_a_reader_that_has_gone_is_not_an_error(project):
     ours, theirs = os.pipe()
     os.close(ours)
 
-    with project.start("--help", stdout=theirs) as process:
+    with project.start("--help", stdout=theirs, starts=True) as process:
         os.close(theirs)
         assert process.communicate(timeout=30) == (None, "")
         assert process.returncode == 1

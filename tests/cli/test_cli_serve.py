@@ -254,7 +254,7 @@ def test_closed_streams_are_an_error(project):
 
 def test_answers_that_cannot_be_written_are_an_error(project):
     project.hook("guard", ECHO)
-    with open("/dev/full", "w") as full, project.start("serve", *NAMED, stdin=-1, stdout=full) as process:
+    with open("/dev/full", "w") as full, project.start("serve", *NAMED, starts=True, stdin=-1, stdout=full) as process:
         _, err = process.communicate(request(1, "before_tool", tool="x"), timeout=PATIENCE)
     assert (process.returncode, err) == (1, "Error: standard output cannot be written: No space left on device\n")
 
