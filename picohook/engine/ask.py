@@ -78,6 +78,7 @@ async def ask(  # noqa: PLR0917 - by position: it is called for every question
     if error is not None:
         seat.figures = None  # so that `_counters` sees its next answer
         hook.failures.add(stage.name, failure or "edit", error, decision.action, started + duration)
+        figures.refused_edits += failure is None
     entry = entry_of(seat, decision, duration, error, failure, retries)
     entry.degraded = question.degraded
     asked = Asked(decision, left, entry, result, answer)

@@ -16,6 +16,7 @@ from ..transport.nats import connection as states
 from ..transport.nats.breaker import Breaker, BreakerState
 from ..transport.nats.calls import ABSENT, BUSY, Calls
 from ..transport.nats.subjects import token
+from ..wire import words
 from .base import Hook, HookStatus, Question, StateChange
 
 if TYPE_CHECKING:
@@ -154,7 +155,7 @@ class NatsHook(Hook):
         """Ask the workers, if the breaker allows it, and report the result to the breaker."""
         breaker = self.breaker
         if not breaker.allows(question.begun):
-            raise HookUnavailableError(f"its breaker is open: {breaker.why}", cause=OPEN, hook=self.name)
+            raise self.error or HookUnavailableError(f"its breaker is open: {breaker.why}", cause=OPEN, hook=self.name)
         stage, params, payload = question.stage, question.shared.params(), question.shared.payload
         limit, trace = max(question.limit, deadline), payload.meta.traceparent
         name = self._question_id(stage, payload, params)
@@ -205,7 +206,10 @@ class NatsHook(Hook):
     def _read(self, stage: Stage[Any], answer: Reply) -> Decision:
         """The decision in an answer. Raises `HookError` or `ValueError` if it has none."""
         if answer.error is None:
-            return read_decision(stage, answer.result)
+            decision = read_decision(stage, answer.result)
+            if type(answer.result) is dict and answer.result.get(words.EDIT_REFUSED) is True:
+                self.metrics.stages[stage.name].refused_edits += 1
+            return decision
         if answer.code is None:
             raise HookReplyError(answer.error, hook=self.name)
         raise HookRefusedError(f"error {answer.code}: {answer.error}", code=answer.code, hook=self.name)

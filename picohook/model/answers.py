@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ..wire import words
+
 if TYPE_CHECKING:
     from .decisions import Outcome
     from .payloads import Payload
@@ -13,7 +15,7 @@ if TYPE_CHECKING:
 def answer_of(stage: Stage[Any], before: Payload, outcome: Outcome[Any]) -> dict[str, Any]:
     """The answer with the same effect as this outcome of asking one hook, which did not fail. `before` is what it was asked.
 
-    If an edit was refused, the reason says so too, for the trail of the host that asked.
+    If an edit was refused, the reason says so too, for the trail of the host that asked, and a member lets that host count it.
     """
     if stage.approves:
         answer: dict[str, Any] = {"approved": outcome.approved is True}
@@ -23,6 +25,8 @@ def answer_of(stage: Stage[Any], before: Payload, outcome: Outcome[Any]) -> dict
     reasons = filter(None, (outcome.reason or entry.reason, entry.error))
     if reason := "; ".join(reasons):
         answer["reason"] = reason
+    if entry.error is not None:
+        answer[words.EDIT_REFUSED] = True
     if outcome.feedback:
         answer["feedback"] = outcome.feedback
     if outcome.payload is not before:

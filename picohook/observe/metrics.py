@@ -18,7 +18,7 @@ BOUNDS = tuple(2**power / 1e6 for power in range(7, 27))
 class StageMetrics:
     """The metrics of one hook at one stage."""
 
-    __slots__ = ("_fresh", "_other", "_sorted", "_total", "degraded", "failures", "retries", "skipped")
+    __slots__ = ("_fresh", "_other", "_sorted", "_total", "degraded", "failures", "refused_edits", "retries", "skipped")
 
     def __init__(self) -> None:
         self._other: Counter[str] = Counter()
@@ -28,6 +28,8 @@ class StageMetrics:
         self.retries = 0
         self.degraded: Counter[str] = Counter()
         """How often its fallback decided in its place, by cause."""
+        self.refused_edits = 0
+        """How often an edit was not applied, because its `may_edit`, or that of its worker, forbids it."""
         self.skipped = 0
         """How often the hook was not asked because its filter did not match."""
         self._fresh: list[float] = []
@@ -111,6 +113,7 @@ class StageMetrics:
             "skipped": self.skipped,
             "retries": self.retries,
             "degraded": dict(self.degraded),
+            "refused_edits": self.refused_edits,
             "total_ms": round(self.total * 1000, 3),
             **times,
             "histogram": list(self.histogram),

@@ -322,6 +322,7 @@ class NatsWorker:
             mounted = next((hook for hook in self._host.hooks if hook.name == served.name), None)
             stages = () if mounted is None else mounted.metrics.stages.values()
             data["failures"] = sum((one.failures for one in stages), Counter())
+            data["refused_edits"] = sum(one.refused_edits for one in stages)
             data["state"] = "gone" if mounted is None else mounted.status().state
         try:
             self._connection.publish(message.reply, encoded(served.wire(verb, metadata, data)))

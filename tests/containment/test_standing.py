@@ -245,6 +245,38 @@ launcher_program.main()
 """
 
 
+async def test_namespaces_are_made_while_threads_ask_for_the_interpreter(monkeypatch, nothing_is_known):
+    if why := lacking("namespace"):
+        pytest.skip(why)
+    monkeypatch.setattr("picohook.contain.launcher_start.PROGRAM", RESTLESS)
+    async with Host([stray("a")], timeouts=FAR) as host:
+        assert host.status().containment == "namespace"
+    assert not children()
+
+
+RESTLESS = """
+import _thread, os, sys; sys.path.append(sys.argv[3])
+from contain import launcher_program, namespace
+def ask():
+    while True:
+        os.stat("/")
+make = namespace.Namespaces.make
+def make_beside(self, number):
+    if number == 0:
+        for _ in range(4):
+            _thread.start_new_thread(ask, ())
+        for _ in range(40):
+            first = make(self, 0)
+            os.read(self.ready, namespace.RECORD)
+            os.kill(first, 9)
+            os.waitpid(first, 0)
+    return make(self, number)
+namespace.Namespaces.make = make_beside
+sys.setswitchinterval(1e-6)
+launcher_program.main()
+"""
+
+
 @pytest.mark.parametrize(
     "program",
     ["import no_such_module", "import os; os.kill(os.getpid(), 9)", "import time; time.sleep(1000)"],

@@ -35,7 +35,7 @@ async def seen(looks, state, kind="hosts"):
                 return members[0]
 
 
-async def test_a_host_tells_how_it_is_until_it_ends(settings, tmp_path):
+async def test_a_host_tells_how_it_is_until_it_ends_and_is_the_same_after_it_moved(settings, tmp_path):
     (tmp_path / "gates.py").write_text("def allow(call):\n    return None\n")
     config = tmp_path / "picohook.toml"
     config.write_text(CONFIG.format(servers=json.dumps(settings.servers), tenant=settings.tenant))
@@ -44,6 +44,13 @@ async def test_a_host_tells_how_it_is_until_it_ends(settings, tmp_path):
         async with Host.from_config(config) as host:
             told = await seen(looks, "ok")
             assert (told["host"], told["config"], told["not_ready"]) == ("agent-1", host.config_digest, {})
+            elsewhere = json.dumps([url.replace("127.0.0.1", "localhost") for url in settings.servers])
+            config.write_text(CONFIG.format(servers=elsewhere, tenant=settings.tenant))
+            await host.reload()
+            moved = told
+            while moved["config"] != host.config_digest:
+                moved = await seen(looks, "ok")  # the only one: it has not ended, and is not another one
+            assert (moved["id"], moved["up_s"] > told["up_s"]) == (told["id"], True)
         await seen(looks, "ended")
         async with Host.from_config(config, announce=False):
             assert len((await anext(looks))["hosts"]) == 1

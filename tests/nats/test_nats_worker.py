@@ -103,8 +103,10 @@ async def test_the_host_learns_that_a_worker_refused_an_edit(host, other):
     )
     async with Serving(other(), edits), host(stages=("before_llm",)) as there:
         outcome = await there.before_llm(LLMRequest(model="m"))
+        (asking,) = there.hooks
     assert (outcome.action, outcome.payload.model, outcome.payload.tools) == ("modify", "n", [])
     assert outcome.trail[0].reason == "it may not edit tools: left as it was"
+    assert [hook.metrics.stages["before_llm"].refused_edits for hook in (edits, asking)] == [1, 1]
 
 
 async def test_a_hook_that_fails_is_a_failure_for_the_host_whatever_the_worker_counts_it_as(host, served):

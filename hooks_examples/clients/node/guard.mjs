@@ -23,15 +23,18 @@ export class Guard {
     return { args: outcome.call.arguments };
   }
 
-  /** Returns the text that the model gets. Rejects if there is no decision. */
-  async after({ tool, args, id, session, text, isError = false }) {
+  /**
+   * Returns the text that the model gets. Rejects if there is no decision, or if the agent says that it `ran` the tool with
+   * other arguments than hooks decided on.
+   */
+  async after({ tool, args, ran, id, session, text, isError = false }) {
     const result = { for_llm: text, is_error: isError };
     const decided = this.#decided.get(id);
     this.#decided.delete(id);
     const outcome =
       decided === undefined
         ? await this.hooks.ask("after_tool", { meta: { SessionKey: session }, tool, arguments: args, tool_call_id: id, result })
-        : await this.hooks.ask("tool.conclude", { decided, result });
+        : await this.hooks.ask("tool.conclude", { decided, result, tool, arguments: ran });
     const left = outcome.result ?? outcome.payload?.result;
     if (outcome.action === "continue" || outcome.action === "modify") return left?.for_llm ?? text;
     throw new Error(`${outcome.action}: ${outcome.reason}`);

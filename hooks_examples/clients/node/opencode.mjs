@@ -15,7 +15,8 @@ export const Picohook = async ({ directory }) => {
       Object.assign(output.args, args);
     },
     "tool.execute.after": async ({ tool, sessionID, callID, args }, output) => {
-      output.output = await guard.after({ tool, args, id: callID, session: sessionID, text: String(output.output ?? "") });
+      const text = String(output.output ?? "");
+      output.output = await guard.after({ tool, args, ran: args, id: callID, session: sessionID, text });
     },
     dispose: async () => guard.hooks.close(),
   };

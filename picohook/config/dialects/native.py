@@ -36,7 +36,7 @@ from .foreign.named_files import read_tables
 from .picoclaw import settings_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from ..document import Config
@@ -118,47 +118,19 @@ class NativeFile(Settings):
 def read(document: dict[str, Any], problems: Problems, config: Config) -> Config:
     """The configuration with the hooks and settings of a native file."""
     file = validate(NativeFile, document, problems)
-    bundle = file.nats.bundle if file and file.nats else None
-    lacks_all = file and file.model is None and bundle is None and not file.foreign
-    if "hooks" not in document and lacks_all:
-        problems.add("", "has no hooks", "a hook is a table [hooks.NAME] with a command, and stages or observe")
-    _check(document, problems, found=config.found)
-    if config.found and "bundle" in _table(document.get("nats")):
-        problems.add(
-            "nats.bundle", "cannot be set by a project: only its user decides who may configure hooks centrally"
-        )
+    _check(file, document, problems, found=config.found)
     if file is None or problems.found:
         return config
-    version = config.picoclaw or file.picoclaw
     directory = config.path.parent
-    key_paths = {name: dotted(("hooks", name)) for name in file.hooks}
+    version = config.picoclaw or file.picoclaw
     nats = file.nats and _files_placed(file.nats.connection, directory)
-    events = file.nats.events if file.nats else None
-    hooks, warnings = [], []
-    for name, hook in file.hooks.items():
-        if hook.enabled:
-            table = document["hooks"][name]
-            settings = {**file.defaults.fold(hook), **settings_of(version, table), "name": name}
-            if hook.nats is not None:
-                settings["connection"] = nats or NatsSettings()
-            hooks.append(_placed(hook.model_copy(update=settings), directory))
-            warnings += [f"{key_paths[name]}.{warning}" for warning in unused_settings(hook, table)]
-    if file.model is not None and file.model.is_unencrypted:
-        with_key = " and the key" if file.model.key_env else ""
-        warnings.append(f"model.base_url: questions{with_key} go over the network as plain text (use https)")
-    timeouts = file.defaults.timeouts
-    if file.foreign:
-        more = read_tables(file.foreign, problems, replace(config, timeouts=timeouts), taken=file.hooks)
-        hooks += more.hooks
-        key_paths |= more.key_paths
-        warnings += more.warnings
-        timeouts = more.timeouts
-    return replace(
+    bundle, events = (file.nats.bundle, file.nats.events) if file.nats else (None, None)
+    config = replace(
         config,
-        hooks=tuple(hooks),
-        key_paths=key_paths,
-        timeouts=timeouts,
-        warnings=tuple(warnings),
+        hooks=tuple(_hooks(file, document, directory, version, nats or NatsSettings())),
+        key_paths={name: dotted(("hooks", name)) for name in file.hooks},
+        timeouts=file.defaults.timeouts,
+        warnings=tuple(_warnings(file, document)),
         model=file.model,
         events=events and _placed_in(directory, events, "spool"),
         bundle=bundle and _placed_in(directory, bundle, "file"),
@@ -166,6 +138,41 @@ def read(document: dict[str, Any], problems: Problems, config: Config) -> Config
         audit=file.audit and file.audit.model_copy(update={"path": str(directory / file.audit.path)}),
         picoclaw=version,
         proof_of_life=file.proof_of_life,
+    )
+    return _with_foreign(config, file.foreign, problems) if file.foreign else config
+
+
+def _hooks(
+    file: NativeFile, document: Mapping[str, Any], directory: Path, version: PicoClaw | None, nats: NatsSettings
+) -> Iterator[HookSpec]:
+    """Yields the hooks that are enabled, each with the settings that it takes from elsewhere."""
+    for name, hook in file.hooks.items():
+        if hook.enabled:
+            settings = {**file.defaults.fold(hook), **settings_of(version, document["hooks"][name]), "name": name}
+            if hook.nats is not None:
+                settings["connection"] = nats
+            yield _placed(hook.model_copy(update=settings), directory)
+
+
+def _warnings(file: NativeFile, document: Mapping[str, Any]) -> Iterator[str]:
+    for name, hook in file.hooks.items():
+        if hook.enabled:
+            for warning in unused_settings(hook, document["hooks"][name]):
+                yield f"{dotted(('hooks', name))}.{warning}"
+    if file.model is not None and file.model.is_unencrypted:
+        with_key = " and the key" if file.model.key_env else ""
+        yield f"model.base_url: questions{with_key} go over the network as plain text (use https)"
+
+
+def _with_foreign(config: Config, tables: tuple[ForeignTable, ...], problems: Problems) -> Config:
+    """The configuration with the hooks of the files in `[[foreign]]`, and with time for them in the chain."""
+    more = read_tables(tables, problems, config, taken=config.key_paths)
+    return replace(
+        config,
+        hooks=config.hooks + more.hooks,
+        key_paths={**config.key_paths, **more.key_paths},
+        timeouts=more.timeouts,
+        warnings=config.warnings + more.warnings,
     )
 
 
@@ -192,8 +199,11 @@ def _files_placed(nats: NatsSettings, directory: Path) -> NatsSettings:
     return placed(nats, "creds", "nkey").model_copy(update={"tls": nats.tls and placed(nats.tls, "ca", "cert", "key")})
 
 
-def _check(document: Mapping[str, Any], problems: Problems, *, found: bool) -> None:
+def _check(file: NativeFile | None, document: Mapping[str, Any], problems: Problems, *, found: bool) -> None:
     """Check the document itself. So a wrong type in one key does not hide mistakes in others."""
+    has_others = file is None or file.model or file.foreign or (file.nats and file.nats.bundle)
+    if "hooks" not in document and not has_others:
+        problems.add("", "has no hooks", "a hook is a table [hooks.NAME] with a command, and stages or observe")
     check_env(_table(document.get("defaults")).get("env"), problems, ("defaults", "env"), found=found)
     for name, table in _table(document.get("hooks")).items():
         at: KeyPath = ("hooks", name)
@@ -216,6 +226,10 @@ def _check(document: Mapping[str, Any], problems: Problems, *, found: bool) -> N
                 problems.add((*at, "stages", index), f"{quoted(stage)} is named twice")
         if table.get("guard") is True and "before_tool" not in stages and all(stage in STAGES for stage in stages):
             problems.add((*at, "guard"), "has no effect: its stages do not name before_tool")
+    if found and "bundle" in _table(document.get("nats")):
+        problems.add(
+            "nats.bundle", "cannot be set by a project: only its user decides who may configure hooks centrally"
+        )
 
 
 def _table(value: Any) -> dict[str, Any]:

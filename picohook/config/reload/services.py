@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import secrets
+import time
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -46,6 +48,8 @@ class ConfigServices:
         self._bundles: BundleUpdates | None = None
         self._starting = False
         self._running: dict[str, tuple[object, Service[None]]] = {}
+        self._id = secrets.token_hex(6)
+        self._began = time.monotonic()
 
     async def start(self) -> None:
         """Begin. Raises `ConfigError` if the host needs a bundle, never had one, and gets none in time."""
@@ -88,7 +92,9 @@ class ConfigServices:
     async def _tell_fleet(self, nats: NatsSettings, status: Callable[[], Mapping[str, Any]]) -> None:
         connection = self._connections.of(nats)
         try:
-            await Heartbeat(connection, status, lambda: self._source.layers.in_force).run()
+            await Heartbeat(
+                connection, status, lambda: self._source.layers.in_force, id=self._id, began=self._began
+            ).run()
         finally:
             with anyio.CancelScope(shield=True):
                 await self._connections.leave(connection)

@@ -1,8 +1,8 @@
 """The client of nats-py, with a short way for the messages of hooks.
 
-nats-py reads all headers of a message, hands it to a task of its subscription, and checks each header that is sent. For a
-question that costs more than all the rest. The short way gives a message to its callback as soon as it is read, and sends it in
-one piece. It uses parts of nats-py that are not public. If they are not there, everything goes the public way.
+nats-py reads in a task, reads all headers of a message, hands it to a task of its subscription, and checks each header that is
+sent. For a question that costs more than all the rest. The short way gives a message to its callback as soon as it comes, and
+sends it in one piece. It uses parts of nats-py that are not public. If they are not there, everything goes the public way.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from nats.aio.client import Client as PublicClient
 
+from .direct_reading import DirectReading
 from .message import Message, head_of
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 CLOSE = 1.0
 """Seconds for the last messages, and for the end of a connection. A server that is stopped takes neither."""
-_PARTS = ("_pending", "_pending_data_size", "_flush_queue", "_transport")
+_PARTS = ("_pending", "_pending_data_size", "_flush_queue", "_transport", "_ps")
 _RECEIVED = ("self", "sid", "subject", "reply", "data", "headers")
 """The parameters of `_process_msg`."""
 
@@ -38,7 +39,7 @@ class Client(PublicClient):
         self.has_short_way = all(hasattr(self, name) for name in _PARTS) and tuple(receives.parameters) == _RECEIVED
         """Whether this version of nats-py has the parts that the short way needs."""
         self._callbacks: dict[int, Callable[[Message], None]] = {}
-        self._sending: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
 
     async def listen(self, subject: str, queue: str, callback: Callable[[Message], None], pending: int) -> Subscription:
         """Call back with each message to this subject. Of those that wait, no more than `pending` are kept."""
@@ -74,29 +75,40 @@ class Client(PublicClient):
         self._callbacks.pop(sid, None)
 
     async def _process_msg(self, sid: int, subject: bytes, reply: bytes, data: bytes, headers: bytes) -> None:
+        if not self._take(sid, subject, reply, data, headers or b""):
+            await super()._process_msg(sid, subject, reply, data, headers)
+
+    def _take(self, sid: int, subject: bytes, reply: bytes, data: bytes, head: bytes) -> bool:
+        """Give a message to its callback. Returns whether it has one."""
         callback = self._callbacks.get(sid)
         if callback is None:
-            await super()._process_msg(sid, subject, reply, data, headers)
-            return
+            return False
         try:
-            callback(
-                Message(subject.decode("utf-8", "replace"), data, reply.decode("utf-8", "replace"), headers or b"")
-            )
-        except Exception as error:  # noqa: BLE001 - it must not end the task that reads
-            await self._error_cb(error)
+            callback(Message(subject.decode("utf-8", "replace"), data, reply.decode("utf-8", "replace"), head))
+        except Exception as error:  # noqa: BLE001 - it must not end the connection
+            self._start(self._error_cb(error))
+        return True
+
+    def _connect_command(self) -> bytes:
+        writer = self._writer()
+        if writer is not None and writer.get_extra_info("sslcontext") is not None:
+            protocol: Any = writer.transport.get_protocol()
+            protocol._over_ssl = True  # noqa: SLF001 - it was not encrypted before: asyncio would warn at its end
+        return super()._connect_command()
 
     async def _process_connect_init(self) -> None:
         await super()._process_connect_init()
-        if (writer := self._writer()) is not None and writer.get_extra_info("sslcontext") is not None:
+        writer, reader = self._writer(), getattr(self._transport, "_io_reader", None)
+        if self.has_short_way and writer is not None and reader is not None and hasattr(reader, "_buffer"):
             protocol: Any = writer.transport.get_protocol()
-            protocol._over_ssl = True  # noqa: SLF001 - it was not encrypted before: asyncio would warn at its end
+            writer.transport.set_protocol(DirectReading(protocol, reader, self._ps, self._take))
 
     def send(self, message: Message, at_once: bool) -> None:  # noqa: FBT001 - by position: the loop calls it
         """Send a message, if there is a connection. Without `at_once`, it shares a write with others of the loop's round."""
         if not self.is_connected:
             return
         if not self.has_short_way:
-            self._send_publicly(message)
+            self._start(self.publish(message.subject, message.data, message.reply, message.headers or None))
             return
         line = message.line()
         if at_once and not self._pending and (writer := self._writer()) is not None:
@@ -109,13 +121,14 @@ class Client(PublicClient):
         if self._flush_queue is not None and self._flush_queue.empty():
             self._flush_queue.put_nowait(asyncio.Future())
 
-    def _send_publicly(self, message: Message) -> None:
-        def sent(task: asyncio.Task[None]) -> None:
-            self._sending.discard(task)
-            if not task.cancelled():
-                task.exception()  # the connection was lost, and its owner hears of that
+    def _start(self, work: Any) -> None:
+        """Run this in a task. Its failure is that of the connection, whose owner hears of it."""
 
-        sending = self.publish(message.subject, message.data, message.reply, message.headers or None)
-        task = asyncio.get_running_loop().create_task(sending)
-        self._sending.add(task)  # the loop keeps no reference to it
-        task.add_done_callback(sent)
+        def ended(task: asyncio.Task[None]) -> None:
+            self._tasks.discard(task)
+            if not task.cancelled():
+                task.exception()
+
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)  # the loop keeps no reference to it
+        task.add_done_callback(ended)

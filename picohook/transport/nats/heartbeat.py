@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import random
-import secrets
 import socket
 import time
 from collections import Counter
@@ -31,21 +30,28 @@ _OF_PROOFS = ("every", "verdict", "last_denial_age", "proofs", "alarms")
 
 
 class Heartbeat:
-    """Publishes the status of a host until cancelled. `status` and `config` return what is in force."""
+    """Publishes the status of a host until cancelled. `status` and `config` return what is in force.
+
+    `id` names the run of the host, which began at `began`. Both stay when the host moves to another server.
+    """
 
     def __init__(
         self,
         connection: NatsConnection,
         status: Callable[[], Mapping[str, Any]],
         config: Callable[[], Mapping[str, str]],
+        *,
+        id: str,  # noqa: A002 - what it is
+        began: float,
     ) -> None:
         self._connection = connection
         self._status = status
         self._config = config
-        self._began = self._rated_at = time.monotonic()
+        self._began = began
+        self._rated_at = time.monotonic()
         self._rated = 0
         self._rate: float | None = None
-        self._id = secrets.token_hex(6)
+        self._id = id
         self._changed = anyio.Event()
 
     async def run(self) -> None:

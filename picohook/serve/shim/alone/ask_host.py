@@ -83,15 +83,15 @@ def _write(descriptor: int, data: bytes) -> None:
 
 def ask(vendor: str, event: str, config: str) -> tuple[int, bytes, bytes]:
     """Ask the host. Returns the exit code, stdout and stderr of its answer. Raises `Refusal`."""
-    given = _stdin()
+    stdin = _stdin()
     cwd = os.getcwdb()
     project = _project(vendor)
     directory = _directory()
     key = _key(vendor, project, config)
     environment = b"\0".join(name + b"=" + value for name, value in os.environb.items())
-    sizes = f"{vendor} {event} {len(cwd)} {len(environment)} {len(given)}\n"
+    sizes = f"{vendor} {event} {len(cwd)} {len(environment)} {len(stdin)}\n"
     greeting = f"{GREETING} {key}\n".encode()
-    request = greeting + sizes.encode() + cwd + environment + given
+    request = greeting + sizes.encode() + cwd + environment + stdin
     path = os.path.join(directory, key)
     if len(os.fsencode(path)) > LONGEST_PATH:
         raise Refusal(f"{path}: this path is too long for a socket: set XDG_RUNTIME_DIR to a shorter one")
@@ -242,6 +242,22 @@ def _started(path: str, key: str, vendor: str, project: str, config: str) -> "_s
     if connection is not None:
         os.close(lock)
         return connection
+    ready = _spawn(path, lock, key, [vendor, project, config])
+    os.close(lock)
+    message = b""
+    while data := os.read(ready, 65536):
+        message += data
+    if message != b"ready":
+        why = message.decode("utf-8", "replace") or _last_line(path + ".log")
+        raise Refusal(f"the host could not be started: {why}")
+    connection = _connect(path)
+    if connection is None:
+        raise Refusal("the host ended as soon as it was started")
+    return connection
+
+
+def _spawn(path: str, lock: int, key: str, about: list[str]) -> int:
+    """Start a host that inherits the lock. Returns the descriptor on which it writes that it is ready, or why it is not."""
     for name in os.listdir("/dev/fd"):  # the host must not get what the agent left open
         if int(name) > 2:  # noqa: PLR2004 - standard error
             try:
@@ -255,7 +271,7 @@ def _started(path: str, key: str, vendor: str, project: str, config: str) -> "_s
     log = (os.POSIX_SPAWN_OPEN, 2, path + ".log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
     os.posix_spawn(
         sys.executable,
-        [*module, key, path, str(ready_writer), str(lock), vendor, project, config],
+        [*module, key, path, str(ready_writer), str(lock), *about],
         os.environ,
         file_actions=[
             (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
@@ -267,17 +283,7 @@ def _started(path: str, key: str, vendor: str, project: str, config: str) -> "_s
         setsigdef=[one for one in _signal.valid_signals() if one not in {_signal.SIGKILL, _signal.SIGSTOP}],
     )
     os.close(ready_writer)
-    os.close(lock)
-    message = b""
-    while data := os.read(ready, 65536):
-        message += data
-    if message != b"ready":
-        why = message.decode("utf-8", "replace") or _last_line(path + ".log")
-        raise Refusal(f"the host could not be started: {why}")
-    connection = _connect(path)
-    if connection is None:
-        raise Refusal("the host ended as soon as it was started")
-    return connection
+    return ready
 
 
 def _last_line(path: str) -> str:
