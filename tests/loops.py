@@ -14,5 +14,10 @@ LOOPS: tuple[tuple[str, dict[str, Any]], ...] = (("asyncio", {"use_uvloop": Fals
 
 @pytest.fixture
 def by_turns(request: pytest.FixtureRequest) -> tuple[str, dict[str, Any]]:
-    """Each test on one loop, half of them on each; which, its name says, so that it is the same in every run."""
-    return LOOPS[sum(request.node.name.encode()) % len(LOOPS)]
+    """Each test on one loop, half of them on each."""
+    return loop_of(request.node.name)
+
+
+def loop_of(test: str) -> tuple[str, dict[str, Any]]:
+    """The loop of a test: the same in every run."""
+    return LOOPS[sum(test.encode()) % len(LOOPS)]

@@ -15,7 +15,7 @@ from pathlib import Path
 import anyio
 import anyio.lowlevel
 import pytest
-from grounds import CONTAIN, SOMEBODY, Ground, Held, Hosting, lacking, stray
+from grounds import AS_SOMEBODY, CONTAIN, SOMEBODY, Ground, Held, Hosting, lacking, stray
 from hosting import family
 from scripted import HELLO, PATIENCE, SERVE, children, descriptors
 
@@ -391,6 +391,7 @@ async def test_S1_S3_a_failed_start_is_the_same_error_in_every_tier(tier, change
     ],
     ids=["namespace", "sweep", "group-asyncio", "group-trio"],
 )
+@AS_SOMEBODY
 async def test_S8_out_of_processes_the_start_is_put_off_and_the_other_hooks_serve(tier, board, backend):
     """As somebody without rights: root may have as many as there are."""
     user = SOMEBODY if os.geteuid() == 0 else None

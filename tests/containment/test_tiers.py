@@ -56,7 +56,7 @@ ENDS = {
 
 
 EACH_END = [
-    pytest.param(end, *case.values, id=f"{case.id}-{end}")
+    pytest.param(end, *case.values, id=f"{case.id}-{end}", marks=case.marks)
     for case in each_ground_and_loop()
     for end in ENDS
     if case.values[1].user is None or end in {"closed", "killed"}
@@ -112,7 +112,7 @@ async def test_P13_a_worker_that_the_host_forked_does_not_keep_its_hooks_alive(g
 @pytest.mark.parametrize(
     ("how", "ground"),
     [
-        pytest.param(how, *ground.values, id=f"{ground.id}-{how}")
+        pytest.param(how, *ground.values, id=f"{ground.id}-{how}", marks=ground.marks)
         for ground in grounds("namespace", "sweep")
         for how in ("restart", "crash")
         if ground.values[0].user is None or how == "restart"
