@@ -89,4 +89,5 @@ def _is_library(file: str) -> bool:
 
 
 _INSTALLED = r"[/\\](site-packages|dist-packages|lib[/\\]python3[^/\\]*)[/\\]"
-_LIBRARIES = (os.path.dirname(os.path.dirname(__file__)) + os.sep, os.path.dirname(os.__file__) + os.sep)
+# The last one is how modules name their files that were compiled.
+_LIBRARIES = (os.path.dirname(os.path.dirname(__file__)) + os.sep, os.path.dirname(os.__file__) + os.sep, "picohook/")
