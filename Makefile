@@ -26,9 +26,9 @@ PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-inpu
 
 # The files that need full branch coverage.
 CORE := picohook/protocol/*,picohook/engine/chain.py,picohook/engine/ask.py,picohook/engine/approval.py,picohook/engine/apply_decision.py,picohook/model/failure_policy.py
-# Counting is slow, so `make check` counts only the rooms of these files, and what the tests of these rooms reach of them.
+# Counting is slow, so `make check` counts only the rooms of these files, and what the tests below reach of them.
 COUNTED := --source=picohook/protocol,picohook/engine,picohook/model
-COUNT := $(addprefix --count=tests/,core protocol turn process host)
+COUNT := $(addprefix --count=tests/,core protocol turn host/test_guards_hold.py host/test_streams.py process/test_hints.py)
 
 .DEFAULT_GOAL := help
 .PHONY: help demo quick test check coverage matrix quick-on faults fuzz soak bench many fleet site release-check frameworks clean
@@ -87,7 +87,7 @@ matrix:
 	done
 
 quick-on: $(VENV)/.installed-test
-	@$(BIN)/python -m pytest --workers auto -q --quick -p no:cacheprovider $(ON_EACH)
+	@HYPOTHESIS_PROFILE=few $(BIN)/python -m pytest --workers 2 -q --quick -p no:cacheprovider $(ON_EACH)
 
 faults: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest --workers auto -m fault --faults=write
@@ -121,20 +121,23 @@ frameworks: $(VENV)/.installed
 clean:
 	rm -rf $(VENV) .venv-3.* site .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
-# The environment is made again when pyproject.toml is newer, or when the last attempt did not finish.
-$(VENV)/.installed: pyproject.toml
+# The environment is made again when pyproject.toml is newer.
+$(VENV)/.made: pyproject.toml
 	@version=$$($(PYTHON) -c '$(CHECK)' 2>/dev/null) || { \
 		echo "picohook needs Python 3.11 or newer, and $(PYTHON) is $${version:-not there}." >&2; \
 		echo "Name another one: make $(MAKECMDGOALS) PYTHON=python3.12" >&2; exit 1; }
 	@echo "Making $(VENV) with $$($(PYTHON) -V) ..."
 	@$(PYTHON) -m venv --clear $(VENV)
+	@touch $@
+
+$(VENV)/.installed: $(VENV)/.made
 	@$(PIP) --editable .
 	@touch $@
 
-$(VENV)/.installed-test: $(VENV)/.installed
+$(VENV)/.installed-test: $(VENV)/.made
 	@$(PIP) --editable '.[test]'
 	@touch $@
 
-$(VENV)/.installed-dev: $(VENV)/.installed
+$(VENV)/.installed-dev: $(VENV)/.made
 	@$(PIP) --editable '.[dev]'
 	@touch $@

@@ -155,7 +155,7 @@ class NatsHook(Hook):
         """Ask the workers, if the breaker allows it, and report the result to the breaker."""
         breaker = self.breaker
         if not breaker.allows(question.begun):
-            raise HookUnavailableError(f"its breaker is open: {breaker.why}", cause=OPEN, hook=self.name)
+            raise self.error or HookUnavailableError(f"its breaker is open: {breaker.why}", cause=OPEN, hook=self.name)
         stage, params, payload = question.stage, question.shared.params(), question.shared.payload
         limit, trace = max(question.limit, deadline), payload.meta.traceparent
         name = self._question_id(stage, payload, params)

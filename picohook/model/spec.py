@@ -158,7 +158,7 @@ class ProofOfLife(Settings):
 
 
 class Parts(Settings):
-    """How often a hook is asked about parts of a response, and what of them the user sees."""
+    """How often a hook is asked about parts of a response, and how much of them the user sees."""
 
     characters: int = Field(default=64, ge=1, description="New characters before it is asked again.")
     interval: float = Field(

@@ -1,4 +1,4 @@
-"""A response of the model that arrives in pieces, and what of it the user may see before its end."""
+"""A response of the model that arrives in pieces, and how much of it the user may see before its end."""
 
 from __future__ import annotations
 

@@ -113,9 +113,10 @@ class Project:
         assert "Traceback" not in err, err
         return Result(process.returncode, out, err)
 
-    def shell(self, script: str) -> Result:
-        """Run a bash script in which `picohook` is the program."""
-        function = f'picohook() {{ "{sys.executable}" -m picohook "$@"; }}\n'
+    def shell(self, script: str, *, starts: bool = False) -> Result:
+        """Run a bash script in which `picohook` is the program. It is one that really `starts` if that matters."""
+        command = f'"{sys.executable}" -m picohook' if starts else f'"{preloaded.program("picohook")}"'
+        function = f'picohook() {{ {command} "$@"; }}\n'
         done = subprocess.run(
             ["bash", "-c", function + script],
             cwd=self.path,

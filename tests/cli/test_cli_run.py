@@ -149,11 +149,14 @@ def test_a_script_may_be_a_pipe_or_a_file_that_an_event_loop_cannot_wait_for(pro
     project.hook("echo", ECHO)
     script(project, ASK % 1)
 
-    done = project.shell("""
+    done = project.shell(
+        """
         picohook run <(cat script.jsonl) --config picohook.toml --json &&
         picohook run - --config picohook.toml --json < script.jsonl &&
         picohook run /dev/null --config picohook.toml --json
-    """)
+    """,
+        starts=True,
+    )
 
     assert (done.code, done.err) == (0, "")
     assert [line["reason"] for line in done.lines] == ["1", "1"]

@@ -247,7 +247,7 @@ def test_a_wrong_address_for_metrics_is_an_error_and_leaves_nothing(project):
 def test_closed_streams_are_an_error(project):
     project.hook("guard", ECHO)
     for closed in ("<&-", ">&-"):
-        done = project.shell(f"picohook serve --config {project.config} {closed}")
+        done = project.shell(f"picohook serve --config {project.config} {closed}", starts=True)
         assert done.code == 1
         assert re.search("Error: standard input, output or error is closed", done.err)
 

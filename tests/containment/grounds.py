@@ -263,7 +263,7 @@ class Hosting:
         python = preloaded.program("python") if forked else means.python
         command = [python, str(here / "hosting.py"), backend, how, json.dumps(given)]
         if terminal is not None:
-            command = [means.python, str(here / "leader.py"), *terminal.arguments, *command]
+            command = [means.python, "-I", "-S", str(here / "leader.py"), *terminal.arguments, *command]
             pass_fds = (*pass_fds, *terminal.theirs)
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=means.environment, cwd=means.root,

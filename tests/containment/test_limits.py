@@ -57,6 +57,7 @@ async def test_file_size(tier, board, tmp_path):
         assert (tmp_path / "large").stat().st_size == 1 << 20
 
 
+@ONE_LOOP
 async def test_processor_time_ends_it_with_a_signal_that_says_why(tier, board):
     async with Host([limited(board, tier, cpu_seconds=1)], timeouts=FAR) as host:
         line = await board.line("h")

@@ -381,7 +381,16 @@ async def test_S1_S3_a_failed_start_is_the_same_error_in_every_tier(tier, change
     assert descriptors() == before
 
 
-@pytest.mark.parametrize("tier", ["namespace", "sweep", "group"])
+@pytest.mark.parametrize(
+    ("tier", "anyio_backend"),
+    [
+        ("namespace", ("asyncio", {"use_uvloop": False})),
+        ("sweep", ("trio", {})),
+        ("group", ("asyncio", {"use_uvloop": False})),
+        ("group", ("trio", {})),
+    ],
+    ids=["namespace", "sweep", "group-asyncio", "group-trio"],
+)
 async def test_S8_out_of_processes_the_start_is_put_off_and_the_other_hooks_serve(tier, board, backend):
     """As somebody without rights: root may have as many as there are."""
     user = SOMEBODY if os.geteuid() == 0 else None

@@ -73,7 +73,7 @@ TOOLCHAINS = {
         "cargo init -q --vcs none --name x && cargo add -q serde_json && cargo fetch",
         "install Rust, whose cargo has to reach its registry",
     ),
-    "java": ("javac -version", "install a JDK"),
+    "java": ("command -v javac", "install a JDK"),
     "c": ("echo '#include <cjson/cJSON.h>' | cc -E -", "apt-get install gcc libc6-dev libcjson-dev"),
     "bash": ("jq --version", "apt-get install jq"),
     "perl": ("perl -MJSON::PP -e 1", "apt-get install perl"),
@@ -162,6 +162,9 @@ def directory(tmp_path, monkeypatch):
         "XDG_CONFIG_HOME": str(tmp_path / "home" / ".config"),
         "NO_COLOR": "1",
         "COLUMNS": "120",
+        # Others that happen to be installed here take longer to load than the tests on a page take.
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+        "PYTEST_PLUGINS": "anyio.pytest_plugin",
         # What toolchains keep and are told for everybody, a reader has already.
         "RUSTUP_HOME": os.environ.get("RUSTUP_HOME", f"{HOME}/.rustup"),
         "CARGO_HOME": os.environ.get("CARGO_HOME", f"{HOME}/.cargo"),

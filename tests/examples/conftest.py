@@ -90,7 +90,7 @@ def config(request):
 async def web_approval(request):
     """A host with the hook that asks on a page, and the page's address. A parameter is its approval's timeout."""
     told = Told()
-    command = (sys.executable, str(EXAMPLES / "web_approval.py"), "--port", "0")
+    command = (preloaded.program("python"), str(EXAMPLES / "web_approval.py"), "--port", "0")
     spec = HookSpec(
         name="person", command=command, stages=("approve_tool",), approval_timeout=getattr(request, "param", 60)
     )

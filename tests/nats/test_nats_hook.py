@@ -132,7 +132,7 @@ class TestAbsence:
             denied, refused = await it.before_tool(CALL), await it.approve_tool(CALL)
         assert (denied.action, failure(denied)) == ("deny_tool", "absent")
         assert (refused.approved, failure(refused)) == (False, "absent")
-        assert denied.reason_for_llm == "hook p failed: nobody serves it"
+        assert denied.reason_for_llm == "hook p failed: no worker serves it"
 
     async def test_on_failure_decides_what_absence_counts_as_except_for_approvals(self, host):
         async with host(on_failure="continue") as it:
@@ -219,7 +219,10 @@ class TestAbsence:
                     while not outcomes:
                         await anyio.sleep(0.01)
                 assert failure(outcomes[0]) == "unreachable"
-                assert failure(await it.before_tool(CALL)) == "unreachable"
+                (hook,) = it.hooks
+                for _ in range(FAILURES):
+                    hook.breaker.failed("it was slow", anyio.current_time())
+                assert failure(await it.before_tool(CALL)) == "unreachable"  # though the breaker is open
                 server.start()
                 assert await connection.connected(20)
                 worker.answer = answers({})

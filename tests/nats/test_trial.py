@@ -113,11 +113,12 @@ async def test_a_user_cannot_listen(trial, user, subject):
         assert await refused(connection) == {subject.lower()}
 
 
-async def test_a_stranger_is_not_let_in(trial):
+async def test_a_stranger_is_not_let_in(trial, caplog):
     stranger = NatsSettings(servers=trial("h1").servers, tls=trial("h1").tls)
     async with Host([hook(stranger, hello_timeout=0.5)]) as it:
         outcome = await it.before_tool(CALL)
     assert outcome.trail[0].failure == "unreachable"
+    assert [record for record in caplog.get_records("call") if record.name == "asyncio"] == []  # as above
 
 
 def test_only_the_owner_can_read_the_secrets(trial):

@@ -137,7 +137,9 @@ class HandlersHook(QueuedEventsHook):
             return Deny("it has to be approved, and there is no approver" + (f": {reason}" if reason else ""))
         if joined.silent and not self.approves_silently:
             return (
-                APPROVE if self._host.has_approver(payload, self) else Deny("nobody has decided: there is no approver")
+                APPROVE
+                if self._host.has_approver(payload, self)
+                else Deny("no handler has decided, and there is no approver")
             )
         return joined.decision
 
@@ -218,7 +220,7 @@ class HandlersHook(QueuedEventsHook):
         if any(message.get("role") == "tool" for message in payload.messages[seen:]):
             in_a_row = 0
         if self._dialect.most_blocks is not None and in_a_row >= self._dialect.most_blocks:
-            self._host.log.warning("the turn ends, although its hooks want it to go on", blocks=in_a_row)
+            self._host.log.warning("the turn ends, although its hooks want it to continue", blocks=in_a_row)
             return CONTINUE
         self._blocks[key] = _Blocks(in_a_row + 1, total + 1, len(payload.messages))
         if len(self._blocks) > MOST_SESSIONS:

@@ -63,7 +63,7 @@ class Client(httpx2.AsyncClient):
             response = await super().send(request, **settings)
             if "content-encoding" in response.headers:
                 await response.aclose()
-                return _failed(request, "its answer is compressed, which nobody asked for")
+                return _failed(request, "its answer is compressed, which the request does not allow")
             kind = response.headers.get("content-type", "").lower()
             if kind.startswith("text/event-stream"):
                 return response

@@ -71,7 +71,7 @@ def read(line: bytes) -> dict[str, Any]:
 
 
 def _refused(line: bytes, why: str) -> RefusedLineError:
-    """The error for a line, with the id of whoever waits for an answer, if a more lenient decoder finds one."""
+    """The error for a line, with the id of the request that waits for an answer, if a more lenient decoder finds one."""
     try:
         value = json.loads(line)
         identity = usable_id(value.get("id")) if type(value) is dict else None

@@ -154,7 +154,7 @@ class Decider:
         key = finish.meta.turn_id
         row = self._blocks.pop(key, 0)
         if row >= MOST_BLOCKS:
-            return HandlerAnswer(message="picohook: the turn ends, although its hooks want it to go on")
+            return HandlerAnswer(message="picohook: the turn ends, although its hooks want it to continue")
         self._blocks[key] = row + 1
         _limit(self._blocks)
         feedback = "\n\n".join(filter(None, (outcome.feedback, answer.context))) or "a hook wants another round"

@@ -204,7 +204,7 @@ class ShimServer:
                 tasks.cancel_scope.cancel()
         except OSError:
             pass  # the client has gone
-        except Exception as error:  # noqa: BLE001 - the other clients go on
+        except Exception as error:  # noqa: BLE001 - the other clients continue
             self._log.warning("a client was dropped", why=explain(error))
         finally:
             self._open -= 1

@@ -89,15 +89,18 @@ class Client(PublicClient):
             self._start(self._error_cb(error))
         return True
 
+    def _connect_command(self) -> bytes:
+        writer = self._writer()
+        if writer is not None and writer.get_extra_info("sslcontext") is not None:
+            protocol: Any = writer.transport.get_protocol()
+            protocol._over_ssl = True  # noqa: SLF001 - it was not encrypted before: asyncio would warn at its end
+        return super()._connect_command()
+
     async def _process_connect_init(self) -> None:
         await super()._process_connect_init()
-        if (writer := self._writer()) is None:
-            return
-        protocol: Any = writer.transport.get_protocol()
-        if writer.get_extra_info("sslcontext") is not None:
-            protocol._over_ssl = True  # noqa: SLF001 - it was not encrypted before: asyncio would warn at its end
-        reader = getattr(self._transport, "_io_reader", None)
-        if self.has_short_way and reader is not None and hasattr(reader, "_buffer"):
+        writer, reader = self._writer(), getattr(self._transport, "_io_reader", None)
+        if self.has_short_way and writer is not None and reader is not None and hasattr(reader, "_buffer"):
+            protocol: Any = writer.transport.get_protocol()
             writer.transport.set_protocol(DirectReading(protocol, reader, self._ps, self._take))
 
     def send(self, message: Message, at_once: bool) -> None:  # noqa: FBT001 - by position: the loop calls it
