@@ -1,8 +1,8 @@
 """Paces the starts of a host's processes, so that each soon gets what it needs of the processors.
 
 A start has its turn from the reading of its files to the answer to hello. A few have theirs at once. While a processor is free,
-more do. While turns are short, more do too: a launcher starts many at once in less time than one after another. A hook that waits
-for something else, such as a network, does not hold up others: its turn is over.
+more do. While turns are short, more do too: a launcher starts many at once in less time than one after another. A hook that
+waits for something else, such as a network, does not hold up others: its turn is over.
 """
 
 from __future__ import annotations

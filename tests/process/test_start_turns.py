@@ -80,7 +80,9 @@ async def test_on_a_busy_machine_few_start_at_once_and_each_end_lets_the_next_on
         assert sorted(await starts.had(6)) == [0, 1, 2, 3, 4, 5]
 
 
-async def test_each_short_turn_lets_one_more_start_at_once_up_to_a_number_and_a_long_turn_sets_this_back(busy, monkeypatch):
+async def test_each_short_turn_lets_one_more_start_at_once_up_to_a_number_and_a_long_turn_sets_this_back(
+    busy, monkeypatch
+):
     monkeypatch.setattr(start_turns, "SHORT", 3600.0)
     monkeypatch.setattr(start_turns, "SHORT_MOST", 5)
     starts = Starts()
