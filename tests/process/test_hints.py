@@ -97,3 +97,9 @@ async def test_a_hook_that_does_not_flush_is_told_so(journal, monkeypatch):
     monkeypatch.setattr(silence, "LISTEN", 60.0)
     said = await cause(shell(f"exec sed 's/.*/{HELLO}/'"), journal)
     assert said.endswith("it buffers its answers: flush standard output after each one")
+
+
+async def test_a_hook_that_answers_after_its_time_is_told_so(journal, monkeypatch):
+    monkeypatch.setattr(silence, "LISTEN", 60.0)
+    said = await cause(shell(f"read hello; read again; echo '{HELLO}'; exec cat > /dev/null"), journal)
+    assert said.endswith("set a longer hello_timeout if it starts slowly or the machine is busy")
