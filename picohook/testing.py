@@ -80,8 +80,8 @@ class FakeHook(FunctionHook):
         self.events: list[Event] = []
         """Every event of the kinds that it observes, in order."""
         answers = {
-            stage: iter(given) if isinstance(given, list) else itertools.repeat(given)
-            for stage, given in (script or {}).items()
+            stage: iter(listed) if isinstance(listed, list) else itertools.repeat(listed)
+            for stage, listed in (script or {}).items()
         }
         stages = {stage: functools.partial(self._answer, stage, each) for stage, each in answers.items()}
         super().__init__(name, stages, **settings)

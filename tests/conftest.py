@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, settings
 
 sys.path += [str(Path(__file__).parent), str(Path(__file__).with_name("faults"))]
 
+import preloaded
 import run
 
 pytest_plugins = ["plugin", "quick", "workers"]
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 settings.register_profile("ci", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("search", parent=settings.get_profile("ci"), derandomize=False, max_examples=2000)
+settings.register_profile("few", parent=settings.get_profile("ci"), max_examples=20)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 
@@ -35,6 +37,23 @@ LONGEST = 60
 def pytest_make_parametrize_id(val: object) -> str | None:
     """Say how long a parameter is, rather than all of it. pytest numbers those that are equally long."""
     return f"{type(val).__name__}-of-{len(val)}" if isinstance(val, (str, bytes)) and len(val) > LONGEST else None
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Start what all workers share. It imports while the tests are collected."""
+    if session.config.pluginmanager.getplugin("workers").workers(session.config) > 1:
+        preloaded.programs()
+        preloaded.program("python", "hooks")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Collect without the garbage collector: nearly all that is made then is kept."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
 
 
 @pytest.fixture(scope="module", autouse=True)

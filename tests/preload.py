@@ -45,8 +45,17 @@ MCP = (
     "mcp_server_time",
     "uvicorn",
 )
-HOLDINGS = {"hooks": HOOKS, "everything": EVERYTHING, "mcp": MCP}
-"""What programs import: small hooks, programs on picohook, and those on MCP's SDK. The less it is, the faster a fork."""
+FRAMEWORKS = (
+    *EVERYTHING,
+    "agents",
+    "google.adk.agents.llm_agent",
+    "google.adk.runners",
+    "google.adk.sessions.sqlite_session_service",
+    "langchain.agents",
+    "pydantic_ai.models.function",
+)
+HOLDINGS = {"hooks": HOOKS, "everything": EVERYTHING, "mcp": MCP, "frameworks": FRAMEWORKS}
+"""What programs import: hooks, and programs on picohook, MCP's SDK and agent frameworks. The less it is, the faster a fork."""
 EXAMPLE = os.path.join(os.path.dirname(__file__), "..", "hooks_examples", "picohook.toml")
 WITH_A_VALUE = {"-W", "-X"}
 """Options of Python whose value is an argument of its own."""

@@ -1,7 +1,7 @@
 """Python programs as processes of their own, forked from one that has imported what they import.
 
 A start costs milliseconds, where one of `picohook` costs half a second and one of a small hook a twentieth. Tests of starting
-up, of terminals, of encodings, of limits and containment, and of what is imported when start the real thing instead.
+up, of a terminal's keys, of encodings, of limits and containment, and of what is imported when start the real thing instead.
 
 `Popen` and `run` are `python -m picohook` for a test. `program` is a `picohook` or a `python` for everything that starts
 commands: a shell, a host, the conformance kit.

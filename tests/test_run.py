@@ -6,9 +6,11 @@ import os
 import signal
 import subprocess
 import sys
+from collections import Counter
 
 import pytest
 import run
+from loops import loop_of
 
 HERE = os.path.dirname(run.__file__)
 CHILD = "import signal, sys; print(signal.getsignal(signal.SIGINT) == signal.SIG_IGN, flush=True); signal.pause()"
@@ -42,6 +44,11 @@ def test_a_skipped_test_fails_where_skips_are_not_allowed(strict, outcome):
     judged = run.judged(report, strict=strict)
     assert judged.outcome == outcome
     assert "there is no tmux" in str(judged.longrepr)
+
+
+def test_tests_that_take_the_event_loops_by_turns_take_each_as_often():
+    loops = Counter(loop_of(f"test_it[{number}]")[0] for number in range(100))
+    assert loops == {"asyncio": 50, "trio": 50}
 
 
 TESTS = """

@@ -16,7 +16,6 @@ import traceback
 from multiprocessing import connection
 from typing import TYPE_CHECKING, Any
 
-import preloaded
 import pytest
 
 if TYPE_CHECKING:
@@ -42,11 +41,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtestloop(session: pytest.Session) -> bool | None:
-    count = wanted(session.config.getoption("--workers"))
-    if count < 2 or session.testsfailed or session.config.option.collectonly:
+    count = workers(session.config)
+    if count < 2 or session.testsfailed:
         return None
-    preloaded.programs()  # started once, for all of them
-    preloaded.program("python", "hooks")
     gc.collect()
     gc.freeze()  # what is collected is shared by all, as long as nothing writes to it
     session.config.pluginmanager.getplugin("terminalreporter").showfspath = False  # the workers' tests come mixed
@@ -56,8 +53,11 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
     return True
 
 
-def wanted(option: str) -> int:
-    """How many. There are two more than processors, since tests wait for processes."""
+def workers(config: pytest.Config) -> int:
+    """How many there will be; `auto` is two more than processors, since tests wait for processes. Under two there are none."""
+    option = config.getoption("--workers")
+    if config.option.collectonly:
+        return 0
     return (os.cpu_count() or 1) + 2 if option == "auto" else int(option)
 
 
@@ -204,10 +204,10 @@ class Coverage:
         self._counts = self._coverage is not None
 
     def count(self, item: pytest.Item) -> None:
-        """Go on counting for a test at one of the paths of `--count`, and stop for any other."""
+        """Go on counting for a test at one of the paths of `--count`, and stop for any other. On trio a test repeats itself."""
         if self._coverage is None or not self._paths:
             return
-        counts = any(item.path.is_relative_to(path) for path in self._paths)
+        counts = any(item.path.is_relative_to(path) for path in self._paths) and not on_trio(item)
         if counts != self._counts:
             (self._coverage.start if counts else self._coverage.stop)()
             self._counts = counts
@@ -216,3 +216,8 @@ class Coverage:
         if self._coverage is not None:
             self._coverage.stop()
             self._coverage.save()
+
+
+def on_trio(item: pytest.Item) -> bool:
+    callspec = getattr(item, "callspec", None)
+    return callspec is not None and callspec.params.get("anyio_backend", ("",))[0] == "trio"

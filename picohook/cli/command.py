@@ -72,24 +72,24 @@ def require_file(named: Path) -> Path:
 def seconds(least: float) -> Callable[[str | float], float]:
     """Return a parser for `typer.Option(parser=...)`: a number of seconds, `least` or more."""
 
-    def read(given: str | float) -> float:
+    def read(text: str | float) -> float:
         try:
-            number = float(given)
+            number = float(text)
         except ValueError:
             number = math.nan
         if not least <= number < math.inf:
-            raise typer.BadParameter(f"must be a number of seconds, {least:g} or more, not {given}")
+            raise typer.BadParameter(f"must be a number of seconds, {least:g} or more, not {text}")
         return number
 
     return read
 
 
-def count(given: str | int) -> int:
+def count(text: str | int) -> int:
     """Parse a whole number, 1 or more, for `typer.Option(parser=...)`."""
     try:
-        number = int(given)
+        number = int(text)
     except ValueError:
         number = 0
     if number < 1:
-        raise typer.BadParameter(f"must be a whole number, 1 or more, not {given}")
+        raise typer.BadParameter(f"must be a whole number, 1 or more, not {text}")
     return number

@@ -146,12 +146,12 @@ class _Column:
         hook = make_hook(self.group)
         assert isinstance(hook, HandlersHook)
         async with Host([hook]):
-            asked = await hook.result(0, call, within=time_limit)
-        if asked is None:
+            answered = await hook.result(0, call, within=time_limit)
+        if answered is None:
             matcher = self._rule.matcher
             name = self._input(call).stdin.get(self._dialect.events[self.event].matched, call.tool)
             return Cell(NOT_ASKED, NOT_ASKED, f"its matcher {matcher} does not match {name}")
-        handler_input, result = asked
+        handler_input, result = answered
         return self.decoded(result, handler_input, call)
 
     def answered(self, result: HandlerResult, call: ToolCall) -> Cell:

@@ -8,6 +8,7 @@ import signal
 import sys
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, TypeVar
 
 import anyio
@@ -79,6 +80,11 @@ async def _until_signalled(work: Callable[[], Awaitable[T]]) -> T:
     with ended_by_signals():
         done = await work()
     return done  # noqa: RET504 - for type checkers, the block may end without a return
+
+
+def host_of(config: Path | None, **settings: Any) -> Host:
+    """Return the host with the hooks of this configuration, or of those that are found. It can be reloaded."""
+    return Host.discover(**settings) if config is None else Host.from_config(config, **settings)
 
 
 def own_streams() -> tuple[int, int]:

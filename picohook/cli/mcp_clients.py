@@ -176,9 +176,9 @@ def _require_takeable(entry: Entry, found: _Remote) -> None:
 def _require_open(found: _Remote) -> None:
     """Ask the server, without any secret, whether it takes messages. Raise `_NotGuardedError` if it says no."""
     kinds = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
-    asked = urllib.request.Request(found.url, PING, kinds)  # noqa: S310 - `host_of` lets only HTTP through
+    request = urllib.request.Request(found.url, PING, kinds)  # noqa: S310 - `host_of` lets only HTTP through
     try:
-        with urllib.request.urlopen(asked, timeout=PROBE_WAIT):  # noqa: S310 - likewise
+        with urllib.request.urlopen(request, timeout=PROBE_WAIT):  # noqa: S310 - likewise
             return
     except urllib.error.HTTPError as error:
         status = error.code

@@ -53,8 +53,8 @@ def _facts(outcome: Outcome[Any], before: Payload) -> Iterator[tuple[str, str]]:
     if not outcome.trail:
         yield "hooks", "no hook is asked at this stage"
     for entry in outcome.trail:
-        for name, said in entry.notes.wire().items() if entry.notes is not None else ():
-            yield name, f"{said if isinstance(said, str) else shown(said)} ({entry.hook})"
+        for name, value in entry.notes.wire().items() if entry.notes is not None else ():
+            yield name, f"{value if isinstance(value, str) else shown(value)} ({entry.hook})"
 
 
 def _row(entry: TrailEntry) -> tuple[str, str, str, str]:

@@ -23,6 +23,7 @@ from ..model.stages import STAGES, Stage
 from ..protocol.codec import encode
 from ..wire import words
 from ..wire.regular_files import read_open
+from . import output
 
 if TYPE_CHECKING:
     from ..host import Host
@@ -57,11 +58,24 @@ class _AskLine(Settings):
     params: dict[str, Any] = Field(default_factory=dict)
 
 
-def question(stage: str, params: bytes, source: str) -> Ask:
-    """Return the question of `picohook call`. Raise `ConfigError` with all mistakes in its params."""
-    asked = _stage_named(stage, Problems("STAGE"))
-    problems = Problems(shown_name(source))
-    return Ask(asked, _payload(asked, _object(params, problems), problems))
+def question(stage: str, params: str) -> Ask:
+    """Return the question with the `--params` of a command: JSON, @FILE, or - for standard input.
+
+    Print all mistakes in them, and raise `typer.Exit`.
+    """
+    source, data = "--params", os.fsencode(params)
+    if params == "-" or params.startswith("@"):
+        source = params.removeprefix("@")
+        data = read_source(source)
+    try:
+        row = _stage_named(stage, Problems("STAGE"))
+        problems = Problems(shown_name(source))
+        return Ask(row, _payload(row, _object(data, problems), problems))
+    except ConfigError as error:
+        output.problems(error)
+        if stage in STAGES:
+            output.note(f"See the schema: picohook schema {stage}")
+        raise typer.Exit(2) from None
 
 
 def script_line(data: bytes, number: int) -> Ask | Tell:
@@ -115,8 +129,8 @@ def _stage_named(name: str, problems: Problems, at: str = "") -> Stage[Any]:
     return STAGES[name]
 
 
-def _payload(stage: Stage[Any], given: Any, problems: Problems, at: tuple[str, ...] = ()) -> Payload:
-    payload: Payload | None = validate(stage.payload, given, problems, at, words=JSON_WORDS)
+def _payload(stage: Stage[Any], params: Any, problems: Problems, at: tuple[str, ...] = ()) -> Payload:
+    payload: Payload | None = validate(stage.payload, params, problems, at, words=JSON_WORDS)
     problems.check()
     assert payload is not None
     _check_encodes(payload.wire(), problems, at)

@@ -21,15 +21,15 @@ _TIMES = {"total": "total_ms", **{f"p{share * 100:.0f}": f"p{share * 100:.0f}_ms
 
 def show(status: HostStatus) -> None:
     """Print counts, times and states for people."""
-    asked = [(hook.name, stage, counts) for hook in status.hooks for stage, counts in hook.stages.items()]
-    if asked:
+    stages = [(hook.name, stage, counts) for hook in status.hooks for stage, counts in hook.stages.items()]
+    if stages:
         rows = [
             (name, stage, *(str(counts[key]) for key in _COUNTS.values()), _causes(counts))
-            for name, stage, counts in asked
+            for name, stage, counts in stages
         ]
         output.table(("hook", "stage", *_COUNTS, "failed"), rows, numbers=_COUNTS)
         output.line()
-        rows = [(name, stage, *(f"{counts[key]:.1f} ms" for key in _TIMES.values())) for name, stage, counts in asked]
+        rows = [(name, stage, *(f"{counts[key]:.1f} ms" for key in _TIMES.values())) for name, stage, counts in stages]
         output.table(("hook", "stage", *_TIMES), rows, numbers=_TIMES)
         output.line()
     output.table(

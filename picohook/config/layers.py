@@ -42,10 +42,10 @@ class Layers:
     @property
     def timeouts(self) -> Timeouts:
         """The host's own timeouts; for each, the last file that sets it wins."""
-        given: dict[str, float] = {}
+        seconds: dict[str, float] = {}
         for config in self.configs:
-            given |= config.timeouts.model_dump(exclude_unset=True)
-        return Timeouts(**given)
+            seconds |= config.timeouts.model_dump(exclude_unset=True)
+        return Timeouts(**seconds)
 
     @property
     def nats(self) -> NatsSettings | None:
@@ -63,11 +63,11 @@ class Layers:
     @property
     def proof_of_life(self) -> ProofOfLife | None:
         """The proofs of all files: all their canaries, at the shortest interval. None if no file asks for proofs."""
-        asked = [config.proof_of_life for config in self.configs if config.proof_of_life is not None]
-        if len(asked) <= 1:
-            return asked[0] if asked else None
-        canaries = tuple(canary for one in asked for canary in one.canaries)
-        return ProofOfLife(every=min(one.every for one in asked), canaries=canaries)
+        settings = [config.proof_of_life for config in self.configs if config.proof_of_life is not None]
+        if len(settings) <= 1:
+            return settings[0] if settings else None
+        canaries = tuple(canary for one in settings for canary in one.canaries)
+        return ProofOfLife(every=min(one.every for one in settings), canaries=canaries)
 
     @property
     def warnings(self) -> list[Problem]:

@@ -44,13 +44,13 @@ def model_clients(layers: Layers, environ: Mapping[str, str] = os.environ) -> Ca
 
     Raises `ConfigError` if a model cannot be asked. This may read certificates, which takes a while.
     """
-    asked = {str(config.path): found for config, _, found in prompt_hooks(layers) if found is not None}
-    models = dict(asked.values())
+    chosen = {str(config.path): found for config, _, found in prompt_hooks(layers) if found is not None}
+    models = dict(chosen.values())
     problems = [problem for file, model in models.items() if (problem := unusable(file, model, environ)) is not None]
     if problems:
         raise ConfigError(problems)
     clients = {file: client(model, environ) for file, model in models.items()}
-    by_path = {path: clients[file] for path, (file, _) in asked.items()}
+    by_path = {path: clients[file] for path, (file, _) in chosen.items()}
     return lambda spec: by_path.get(spec.source)
 
 

@@ -65,24 +65,24 @@ def _cut_short(spec: HookSpec, own: Timeouts, budget: float) -> Iterator[tuple[s
             yield key, f"{seconds:g} s at {stage} is more than the {most:g} s of {whose}, which run out first"
 
 
-def unused_settings(spec: HookSpec, given: Iterable[str]) -> Iterator[str]:
-    """A warning for each setting without effect of a native hook. `given` are the keys that the hook's own table sets."""
-    given = frozenset(given)
-    asked = frozenset(spec.asked_at)
+def unused_settings(spec: HookSpec, keys: Iterable[str]) -> Iterator[str]:
+    """A warning for each setting without effect of a native hook. `keys` are the keys that the hook's own table sets."""
+    keys = frozenset(keys)
+    stages_asked = frozenset(spec.asked_at)
     waits_for_events = bool(spec.observe and (spec.run or spec.prompt))
     for key, (where, stages) in _STAGES_OF.items():
-        if key in given and not stages & asked and not (key == "timeout" and waits_for_events):
+        if key in keys and not stages & stages_asked and not (key == "timeout" and waits_for_events):
             yield f"{key}: it is for {where}, and the hook is not asked there"
     for stage in spec.timeouts:
-        if stage not in asked:
+        if stage not in stages_asked:
             yield f"timeouts.{stage}: the hook is not asked there"
-    if "events" in given and not spec.observe:
+    if "events" in keys and not spec.observe:
         yield "events: the hook observes no events"
     for key in () if spec.command else ("events", "restart"):
-        if key in given:
+        if key in keys:
             yield f"{key}: it is for a process that is kept running, and this hook has none"
     for key in () if spec.command or spec.run else ("stdio", "session"):
-        if key in given:
+        if key in keys:
             yield f"{key}: it is for a hook that is a program"
     if spec.stream and (spec.run or spec.prompt):
         yield "stream: it is for a process that is kept running or a function, and this hook is run anew for each question"

@@ -11,8 +11,8 @@ import threading
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple
+from itertools import chain, groupby
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import PicohookError
 from .answer_checks import Expectations
@@ -151,7 +151,8 @@ class _Player:
                 skipped = [one for one in scripts if one.id not in self.results]
                 self.results |= {one.id: Result(one, SKIP, said=why) for one in skipped}
                 return
-        queues = [*[waiting] * at_once, deque(quiet), *(deque([one]) for one in alone)]
+        ending = [deque(same) for _, same in groupby(alone, _steps)]
+        queues = [*[waiting] * at_once, deque(quiet), *ending]
         with ThreadPoolExecutor(at_once) as pool:
             try:
                 list(pool.map(self._play_all, queues))
@@ -223,6 +224,11 @@ class _Player:
 def _needs_a_process(script: Requirement) -> bool:
     """Whether it has a hello of its own, or ends the hook."""
     return "hello" in script.vector or any({"close", "signal"} & step.keys() for step in script.vector["steps"])
+
+
+def _steps(script: Requirement) -> list[tuple[str, Any]]:
+    """What it does, without what is expected of that. Scripts that do the same can share a process, though they end it."""
+    return [next(iter(step.items())) for step in script.vector["steps"]]
 
 
 def _is_quiet(script: Requirement) -> bool:

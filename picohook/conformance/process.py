@@ -152,7 +152,7 @@ class HookProcess:
 
     def signal(self, name: str) -> None:
         """Send a signal to the hook itself, and not to its children."""
-        os.kill(self._process.pid, signal.Signals[f"SIG{name}"])
+        self._process.send_signal(signal.Signals[f"SIG{name}"])  # which does nothing once it has ended
 
     # Reading.
 

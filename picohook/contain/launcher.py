@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 READY_WAIT = 10.0
 """Seconds that a launcher may take to start. It usually takes a few hundredths of a second."""
-STARTS_AT_ONCE = 8
+STARTS_AT_ONCE = 32
 """The most starts that are sent at once. More would wait in the socket, where their descriptors count against a limit."""
 MESSAGE = 4096
 
@@ -56,7 +56,7 @@ class Launcher:
         self._log = log
         self._ids = count(1)
         self._processes: dict[int, LaunchedProcess] = {}
-        self._starts = anyio.Semaphore(STARTS_AT_ONCE)
+        self._starts = anyio.Semaphore(STARTS_AT_ONCE, fast_acquire=True)
         self._ready_by = reactor.now() + READY_WAIT
         self._decided = anyio.Event()
         self._unable, self._lasting = "", False

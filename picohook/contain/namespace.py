@@ -32,7 +32,9 @@ CLONE3 = 435  # the same on nearly every architecture
 CLONE_ARGUMENTS = b"".join(
     number.to_bytes(8, sys.byteorder) for number in (CLONE_NEWPID | CLONE_NEWNS, 0, 0, 0, _signal.SIGCHLD, 0, 0, 0)
 )
-USED_BY_FIRST = "signal", "dup2", "prctl", "poll", "mount", "chdir", "pause"
+USED_BY_FIRST = "signal", "dup2", "prctl", "poll", "mount", "chdir", "write", "pause"
+NEVER = 1e6
+"""Seconds after which a thread that waits for the interpreter asks for it."""
 RECORD = 4
 """The size of what a namespace reports: its number; for the first one, which is a test, the errno of its mount or 0."""
 TEST = bytes(RECORD)
@@ -52,6 +54,9 @@ class Namespaces:
             enter_user_namespace(CLONE_NEWNS)
         libc("mount", None, b"/", None, MS_REC_SLAVE, None)
         self._proc = proc
+        # No thread asks the running one for the interpreter. The first process of a namespace is a copy of this process without
+        # the other thread. It would wait for ever for that thread to take the interpreter.
+        sys.setswitchinterval(NEVER)
         self._begin, self._done = _thread.allocate_lock(), _thread.allocate_lock()
         self._begin.acquire()
         self._done.acquire()
@@ -112,6 +117,7 @@ class Namespaces:
 
     def _visit(self) -> None:
         """Do the work that is to be done inside namespaces: the thread."""
+        _signal.pthread_sigmask(_signal.SIG_BLOCK, HANDLED)  # they would wake it, and the other thread handles them
         while True:
             self._begin.acquire()
             try:
@@ -140,7 +146,8 @@ class Namespaces:
         """Be PID 1 of a namespace: mount its /proc, and write the report. Then wait to be killed. It ends with the launcher.
 
         Orphans become its children, and the kernel reaps them. It does little, in few ways: each page of the launcher's memory
-        that it uses costs a fault, so it calls C, with what was made before the fork.
+        that it uses costs a fault, so it calls C, with what was made before the fork. It never releases the interpreter: what
+        it would need to take it again may be in use by the thread that it does not have.
         """
         try:
             for handled in HANDLED:  # PID 1 gets from inside only the signals that it handles
@@ -156,7 +163,7 @@ class Namespaces:
             if LIBC.mount(b"proc", b"/proc", b"proc", MS_NOSUID_NODEV_NOEXEC, None) and report == TEST:
                 report = ctypes.get_errno().to_bytes(RECORD, sys.byteorder)
             LIBC.chdir(b"/")
-            os.write(0, report)
+            LIBC.write(0, report, RECORD)
             close_from(0)
             while True:
                 LIBC.pause()

@@ -85,8 +85,8 @@ def blade_hooks(
     limits `canUseTool` and `ask` together. Raises `ValueError` for an event that Blade does not have.
     """
     hooks: list[Hook] = []
-    for given, listed in (callbacks or {}).items():
-        event = _known(given)
+    for named, listed in (callbacks or {}).items():
+        event = _known(named)
         each = list(listed)
         width = len(str(len(each)))  # so that sorting by name keeps the given order
         hooks += [_Callback(f"{name}.{event}-{n:0{width}}", event, callback) for n, callback in enumerate(each, 1)]
@@ -131,15 +131,15 @@ class _Callback(FunctionHook):
 
 def _input(event: HookEvent, payload: Payload) -> dict[str, Any]:
     """The dict for a callback, which may change it: it is a copy."""
-    given = payload.__dict__
+    fields = payload.__dict__
     made: dict[str, Any] = {"event": str(event), "sessionId": payload.meta.session_key}
     if event is HookEvent.UserPromptSubmit:
-        return made | {"message": given["prompt"]}
-    made |= {"toolName": given["tool"], "toolInput": copy.deepcopy(given["arguments"])}
+        return made | {"message": fields["prompt"]}
+    made |= {"toolName": fields["tool"], "toolInput": copy.deepcopy(fields["arguments"])}
     if event is HookEvent.PostToolUse:
-        made["toolOutput"] = _output(given["result"].for_llm)
+        made["toolOutput"] = _output(fields["result"].for_llm)
     elif event is HookEvent.PostToolUseFailure:
-        made["error"] = {"message": given["result"].for_llm or given["error"] or ""}
+        made["error"] = {"message": fields["result"].for_llm or fields["error"] or ""}
     return made
 
 
@@ -158,15 +158,15 @@ def _decision(event: HookEvent, output: Any) -> Decision:
 
     Raises `HookReplyError` for an output that the event does not allow.
     """
-    given = _object({} if output is None else output, "the output")
-    action, reason = given.get("action"), _text(given, "reason")
+    fields = _object({} if output is None else output, "the output")
+    action, reason = fields.get("action"), _text(fields, "reason")
     if event is HookEvent.PermissionRequest:
         if action not in ("continue", "skip", "abort"):
             raise HookReplyError('only the action "continue" gives permission')
         return APPROVE if action == "continue" else Deny(reason=reason)
     match action:
         case None | "continue":
-            changes = _changes(event, given)
+            changes = _changes(event, fields)
             return Modify(changes, reason=reason) if changes else CONTINUE
         case "abort":
             return HardAbort(reason=reason)
@@ -177,8 +177,8 @@ def _decision(event: HookEvent, output: Any) -> Decision:
     raise HookReplyError(f"the action {shown(action)} is not one of continue, skip, abort")
 
 
-def _changes(event: HookEvent, given: Mapping[str, Any]) -> dict[str, Any]:
-    new_input, new_output = given.get("modifiedInput"), given.get("modifiedOutput")
+def _changes(event: HookEvent, fields: Mapping[str, Any]) -> dict[str, Any]:
+    new_input, new_output = fields.get("modifiedInput"), fields.get("modifiedOutput")
     if event is HookEvent.PreToolUse and new_input is not None:
         return {"arguments": _object(new_input, "modifiedInput")}
     if event is HookEvent.UserPromptSubmit and new_input is not None:
@@ -221,21 +221,21 @@ class _CanUseTool(FunctionHook):
             "affectedPaths": list(payload.affected_paths or ()),
         }
         try:
-            said = await self._call(self._can_use_tool, payload.tool, copy.deepcopy(payload.arguments), options)
+            answer = await self._call(self._can_use_tool, payload.tool, copy.deepcopy(payload.arguments), options)
         except BaseException:
             signal.aborted = True
             raise
-        given = _object(said, "the result")
-        match given.get("behavior"):
+        fields = _object(answer, "the result")
+        match fields.get("behavior"):
             case "allow":
-                updated = given.get("updatedInput")
+                updated = fields.get("updatedInput")
                 return CONTINUE if updated is None else Modify({"arguments": _object(updated, "updatedInput")})
             case "deny":
-                message = _text(given, "message")
-                return AbortTurn(reason=message) if given.get("interrupt") is True else Deny(reason=message)
+                message = _text(fields, "message")
+                return AbortTurn(reason=message) if fields.get("interrupt") is True else Deny(reason=message)
             case "ask":
                 return await self._asked(payload)
-        raise HookReplyError(f"the behavior {shown(given.get('behavior'))} is not one of allow, deny, ask")
+        raise HookReplyError(f"the behavior {shown(fields.get('behavior'))} is not one of allow, deny, ask")
 
     async def _asked(self, payload: ToolCall) -> Decision:
         if self._ask is None:
@@ -257,8 +257,8 @@ def _object(value: Any, name: str) -> dict[str, Any]:
     return value
 
 
-def _text(given: Mapping[str, Any], name: str) -> str:
+def _text(fields: Mapping[str, Any], name: str) -> str:
     try:
-        return text_in(given, name)
+        return text_in(fields, name)
     except ValueError as error:
         raise HookReplyError(str(error)) from None

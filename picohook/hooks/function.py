@@ -65,21 +65,21 @@ class FunctionHook(QueuedEventsHook):
     async def handle(self, question: Question[Any]) -> Decision:
         stage = question.stage
         with self._scope(deadline=question.deadline) as scope:
-            said = await self._call(self._handlers[stage.name], question.payload)
+            answer = await self._call(self._handlers[stage.name], question.payload)
         if scope.cancelled_caught or (stage.approves and self._host.reactor.now() > question.deadline):
             raise HookTimeoutError("no answer in time", hook=self.name)
-        decision = _read(stage, said)
+        decision = _read(stage, answer)
         return decision if question.encoded.intact else _changed_in_place(question, decision)
 
     async def take(self, event: Event) -> None:
         if self._on_event is not None:
             self._warn_of_decision(event, await self._call(self._on_event, event))
 
-    def _warn_of_decision(self, event: Event, said: Any) -> None:
+    def _warn_of_decision(self, event: Event, answer: Any) -> None:
         """Log a decision about an event, because it has no effect."""
-        action = said.get("action") if isinstance(said, dict) else None
-        if isinstance(said, _DECISIONS):
-            action = said.action
+        action = answer.get("action") if isinstance(answer, dict) else None
+        if isinstance(answer, _DECISIONS):
+            action = answer.action
         if action not in (None, "", words.CONTINUE):
             why = f"it returned {action!r}, and events take no answer"
             self._host.log.warning("its decision has no effect", kind=event.kind, why=why)
@@ -101,15 +101,15 @@ class FunctionHook(QueuedEventsHook):
             raise HookError(explain(error), hook=self.name) from error
 
 
-def _read(stage: Stage[Any], said: Any) -> Decision:
-    if isinstance(said, _DECISIONS):
-        decision: Decision = said
+def _read(stage: Stage[Any], answer: Any) -> Decision:
+    if isinstance(answer, _DECISIONS):
+        decision: Decision = answer
         return decision
-    if said is None and not stage.approves:
+    if answer is None and not stage.approves:
         return CONTINUE
-    if stage.approves and isinstance(said, bool):
-        return APPROVE if said else Deny()
-    return read_decision(stage, said)
+    if stage.approves and isinstance(answer, bool):
+        return APPROVE if answer else Deny()
+    return read_decision(stage, answer)
 
 
 def _changed_in_place(question: Question[Any], decision: Decision) -> Decision:
@@ -130,15 +130,15 @@ def _changed_in_place(question: Question[Any], decision: Decision) -> Decision:
     if unchangeable:
         names = ", ".join(sorted(unchangeable))
         raise HookReplyError(f"it changed {names} in place, which no hook can change at {stage.name}: change a copy")
-    said: Mapping[str, Any] = {} if isinstance(decision, Continue) else decision.changes
+    changes: Mapping[str, Any] = {} if isinstance(decision, Continue) else decision.changes
     patch: Mapping[str, Any] = (decision.patch if isinstance(decision, Modify) else None) or {}
     if (part := stage.part) is not None:
         changed = _difference(before[part], after[part])
         gone = {name: None for name, value in changed.items() if value is None}
-        changed = {part: {**changed, **said.get(part, said)}}
+        changed = {part: {**changed, **changes.get(part, changes)}}
         patch = {part: {**gone, **patch.get(part, patch)}}
     else:
-        changed |= said
+        changed |= changes
     if isinstance(decision, Respond | Retry):
         return replace(decision, changes=changed)
     return Modify(changed, patch=patch, reason=decision.reason, notes=decision.notes)
@@ -155,8 +155,8 @@ async def call(function: Callable[..., Any], *arguments: Any, threads: anyio.Cap
     try:
         if _is_async(function):
             return await function(*arguments)
-        said = await anyio.to_thread.run_sync(function, *arguments, abandon_on_cancel=True, limiter=threads)
-        return await said if inspect.isawaitable(said) else said
+        returned = await anyio.to_thread.run_sync(function, *arguments, abandon_on_cancel=True, limiter=threads)
+        return await returned if inspect.isawaitable(returned) else returned
     except SystemExit as error:
         raise HookError(f"it called exit({error.code!r})") from None
 

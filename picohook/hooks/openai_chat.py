@@ -48,8 +48,8 @@ def openai_chat(
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise PicohookError(f"{url} cannot be asked: {str(error) or type(error).__name__}") from None
         if not response.is_success:
-            said = escape(cut(response.text, SHOWN))
-            raise PicohookError(f"{url} answered {response.status_code}: {said}")
+            text = escape(cut(response.text, SHOWN))
+            raise PicohookError(f"{url} answered {response.status_code}: {text}")
         return _text(response.content, url)
 
     return complete

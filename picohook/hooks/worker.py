@@ -106,7 +106,7 @@ def worker_hooks(
     `settings` are for all hooks; `configured` adds settings for one hook. If a hook raises, the turn ends, unless its
     `on_failure` is "continue" or "deny".
     """
-    given: dict[str, Iterable[Any]] = {
+    by_event: dict[str, Iterable[Any]] = {
         "on_prompt_submit": on_prompt_submit,
         "pre_llm_request": pre_llm_request,
         "pre_tool_call": pre_tool_call,
@@ -115,7 +115,7 @@ def worker_hooks(
         "on_abort": on_abort,
     }
     hooks: list[Hook] = []
-    for event, listed in given.items():
+    for event, listed in by_event.items():
         each = [one if isinstance(one, Registered) else Registered(one, {}) for one in listed]
         width = len(str(len(each)))  # so that sorting by name keeps the given order
         for number, (hook, own) in enumerate(each, 1):
@@ -144,38 +144,38 @@ class _WorkerHook(FunctionHook):
         else:
             super().__init__(name, on_event=self._abort, **{"observe": ("turn_abort",), **settings})
 
-    async def _ask(self, given: Any, results: Any) -> Any:
-        said = await self._call(self._hook, given)
+    async def _ask(self, argument: Any, results: Any) -> Any:
+        answer = await self._call(self._hook, argument)
         allowed = get_args(results)
-        if said is not None and not isinstance(said, allowed):
+        if answer is not None and not isinstance(answer, allowed):
             names = ", ".join(kind.__name__ for kind in allowed)
-            raise HookReplyError(f"it returned {type(said).__name__}, and its event allows {names}")
-        return said
+            raise HookReplyError(f"it returned {type(answer).__name__}, and its event allows {names}")
+        return answer
 
     @property
     def event_timeout(self) -> tuple[float | None, str]:
         return self.own_timeout, "timeout"
 
     async def _abort(self, event: Event) -> None:
-        said = await self._call_in_time(self._hook, str(event.payload.get("Reason") or ""))
-        if said is not None and not isinstance(said, Continue):
-            why = f"it returned {type(said).__name__} after the turn had ended"
+        answer = await self._call_in_time(self._hook, str(event.payload.get("Reason") or ""))
+        if answer is not None and not isinstance(answer, Continue):
+            why = f"it returned {type(answer).__name__} after the turn had ended"
             self._host.log.warning("its decision has no effect", kind=event.kind, why=why)
 
     async def _prompt(self, payload: Prompt) -> Decision:
         message = Message.user(payload.prompt)
-        said = await self._ask(message, OnPromptSubmitResult)
-        if isinstance(said, Cancel):
-            return AbortTurn(reason=said.reason)
+        answer = await self._ask(message, OnPromptSubmitResult)
+        if isinstance(answer, Cancel):
+            return AbortTurn(reason=answer.reason)
         if not isinstance(message.content, str):
             raise HookReplyError("it set the content of the user's message to something other than a text")
         return _edit({"prompt": message.content}, {"prompt": payload.prompt})
 
     async def _request(self, payload: LLMRequest) -> Decision:
         messages = _read(payload.messages)
-        said = await self._ask(messages, PreLlmRequestResult)
-        if isinstance(said, Cancel):
-            return AbortTurn(reason=said.reason)
+        answer = await self._ask(messages, PreLlmRequestResult)
+        if isinstance(answer, Cancel):
+            return AbortTurn(reason=answer.reason)
         return _edit({"messages": _wire(messages)}, {"messages": _wire(_read(payload.messages))})
 
     async def _before(self, payload: ToolCall) -> Decision:
@@ -193,9 +193,9 @@ class _WorkerHook(FunctionHook):
     async def _after(self, payload: ToolReturn) -> Decision:
         result = CallResult(payload.result.for_llm, payload.result.is_error)
         context = PostToolCallContext(_copy(payload), result, _meta(payload), self._tools.get(payload.tool))
-        said = await self._ask(context, PostToolCallResult)
-        if isinstance(said, Abort):
-            return AbortTurn(reason=said.reason)
+        answer = await self._ask(context, PostToolCallResult)
+        if isinstance(answer, Abort):
+            return AbortTurn(reason=answer.reason)
         before = {"for_llm": payload.result.for_llm, "is_error": payload.result.is_error}
         return _edit({"for_llm": context.result.content, "is_error": context.result.is_error}, before)
 

@@ -41,10 +41,10 @@ class Message:
         return cls("assistant", text)
 
     @classmethod
-    def read(cls, given: Mapping[str, Any]) -> Self:
+    def read(cls, message: Mapping[str, Any]) -> Self:
         """The message in a plain dict."""
-        more = {key: copy.deepcopy(value) for key, value in given.items() if key != "role"}
-        return cls(given.get("role", ""), more.get("content"), more)
+        more = {key: copy.deepcopy(value) for key, value in message.items() if key != "role"}
+        return cls(message.get("role", ""), more.get("content"), more)
 
     def wire(self) -> dict[str, Any]:
         """The plain dict, with all fields of the one that was read, in their order."""

@@ -60,24 +60,24 @@ class PicohookInterceptor:
         return Verdict.allow()
 
     async def _input(self, context: AgentContext, meta: Meta) -> Verdict:
-        said = text_of(context["target"])
-        outcome = await self._host.before_prompt(Prompt(prompt=said, meta=meta))
-        return _verdict(outcome, "$target.content", said, outcome.payload.prompt)
+        text = text_of(context["target"])
+        outcome = await self._host.before_prompt(Prompt(prompt=text, meta=meta))
+        return _verdict(outcome, "$target.content", text, outcome.payload.prompt)
 
     async def _pre_model_call(self, context: AgentContext, meta: Meta) -> Verdict:
-        asked = LLMRequest(
+        request = LLMRequest(
             model=context["model"]["id"],
             messages=context["target"],
             tools=context.get("tools") or [],
             options=context["model"].get("params") or {},
             meta=meta,
         )
-        outcome = await self._host.before_llm(asked)
+        outcome = await self._host.before_llm(request)
         if outcome.action == "respond":
             return Verdict.deny(reason="picohook:respond", message=text_of(outcome.result.response))
         noted = outcome.payload.with_notes(outcome.notes)
         told = [{"role": "system", "content": noted.system_prompt}] if noted.system_prompt else []
-        return _verdict(outcome, "$target", asked.messages, [*told, *noted.messages])
+        return _verdict(outcome, "$target", request.messages, [*told, *noted.messages])
 
     async def _post_model_call(self, context: AgentContext, meta: Meta) -> Verdict:
         answered = LLMResponse(model=context["model"]["id"], response=context["target"], meta=meta)

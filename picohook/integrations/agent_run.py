@@ -272,13 +272,13 @@ def function_tool(name: str, description: str | None, parameters: Mapping[str, A
     return {"type": "function", "function": function}
 
 
-def added_functions(asked: Iterable[Message], edited: Iterable[Message]) -> list[Message]:
+def added_functions(tools: Iterable[Message], edited: Iterable[Message]) -> list[Message]:
     """Return the functions that hooks added to the tools. Raises `PicohookError` for another kind of tool."""
-    known = {(tool.get("function") or tool).get("name") for tool in asked}
+    known = {(tool.get("function") or tool).get("name") for tool in tools}
     new = []
     for tool in edited:
         function = tool.get("function") or tool
-        if tool in asked or function.get("name") in known:
+        if tool in tools or function.get("name") in known:
             continue
         if not isinstance(function.get("name"), str) or tool.get("type", "function") != "function":
             raise PicohookError(f"{str(tool)[:SHOWN]}: a hook added this tool, and only functions can be added here")

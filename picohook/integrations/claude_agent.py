@@ -112,7 +112,7 @@ class PicohookHooks:
     async def _end(self, key: tuple[str, str], status: str, reason: str = "") -> None:
         """End a turn. Its calls that have not run will not run."""
         self._deferred.pop(key, None)
-        for identity in [identity for identity, given in self._given.items() if _key(given) == key]:
+        for identity in [identity for identity, event in self._given.items() if _key(event) == key]:
             del self._given[identity]
             self._skip(identity, "the agent did not make the call")
         await self._turns.pop(key).end(status, reason)
@@ -125,32 +125,32 @@ class PicohookHooks:
             self._host.emit("tool_exec_skipped", {"Tool": decided.call.tool, "Reason": why}, about=decided.call)
 
     async def _answer(
-        self, answer: Callable[[Input], Awaitable[Output]], given: Any, tool_use_id: str | None, context: Any
+        self, answer: Callable[[Input], Awaitable[Output]], event: Any, tool_use_id: str | None, context: Any
     ) -> Any:
         """Answer a callback. If a hook ends the turn, or its decision has no form here, the agent stops and says why."""
         del tool_use_id, context
         try:
-            return await answer(given)
+            return await answer(event)
         except PicohookError as error:
             reason = str(error)
-            if _key(given) in self._turns:
-                await self._end(_key(given), "aborted", reason)
+            if _key(event) in self._turns:
+                await self._end(_key(event), "aborted", reason)
             stop: Output = {"continue_": False, "stopReason": reason}
-            if given["hook_event_name"] == "PreToolUse":
-                return stop | _permission(given, "deny", reason)
+            if event["hook_event_name"] == "PreToolUse":
+                return stop | _permission(event, "deny", reason)
             return stop | {"decision": "block", "reason": reason}
 
     # Turns.
 
-    async def _prompt(self, given: Input) -> Output:
+    async def _prompt(self, event: Input) -> Output:
         self._refuse_unasked()
-        session_id = given["session_id"]
+        session_id = event["session_id"]
         for key in [key for key in self._turns if key[0] == session_id]:
             await self._abort(key, "the user interrupted the agent")
-        turn = await self._begin(session_id, "", given["prompt"], turn_id=given.get("prompt_id"))
-        if await turn.prompt() != given["prompt"]:
+        turn = await self._begin(session_id, "", event["prompt"], turn_id=event.get("prompt_id"))
+        if await turn.prompt() != event["prompt"]:
             raise PicohookError("a hook changed the prompt, and this agent takes no other prompt: let the hook deny it")
-        return _context(turn, given)
+        return _context(turn, event)
 
     def _refuse_unasked(self) -> None:
         for stage in UNASKED:
@@ -166,34 +166,34 @@ class PicohookHooks:
         turn = self._turns[session_id, agent] = session.turn(prompt, turn_id=turn_id, parent=parent)
         return await turn.__aenter__()
 
-    async def _turn(self, given: Input) -> Turn:
+    async def _turn(self, event: Input) -> Turn:
         """Return the turn of this callback. A subagent's begins with the first callback from it."""
-        session_id, agent = key = _key(given)
+        session_id, agent = key = _key(event)
         if (turn := self._turns.get(key)) is not None:
             return turn
         self._refuse_unasked()
         parent = self._turns.get((session_id, "")) or await self._begin(session_id, "", "")
         return await self._begin(session_id, agent, "", parent=parent) if agent else parent
 
-    async def _finish(self, given: Input) -> Output:
-        turn = await self._turn(given)
-        response = LLMResponse(response={"content": given.get("last_assistant_message") or ""})
+    async def _finish(self, event: Input) -> Output:
+        turn = await self._turn(event)
+        response = LLMResponse(response={"content": event.get("last_assistant_message") or ""})
         if not await turn.finish(response):
             return {"decision": "block", "reason": text_of(turn.messages[-1])}
-        await self._end(_key(given), "completed")
+        await self._end(_key(event), "completed")
         return {}
 
     # Tools.
 
-    async def _before_tool(self, given: Input, *, permitted: bool = False) -> Output:
+    async def _before_tool(self, event: Input, *, permitted: bool = False) -> Output:
         """Decide on a call. With `permitted`, the agent's user has just permitted it, which lifts every pause."""
-        turn = await self._turn(given)
-        call, identity = self._call(given), given["tool_use_id"]
-        self._given[identity] = given
+        turn = await self._turn(event)
+        call, identity = self._call(event), event["tool_use_id"]
+        self._given[identity] = event
         answer = self._answers.pop(identity, None)
         if answer is False:
             self._host.emit("tool_exec_skipped", {"Tool": call.tool, "Reason": REJECTED}, about=call)
-            return _permission(given, "deny", REJECTED)
+            return _permission(event, "deny", REJECTED)
 
         def on_pause(outcome: Outcome[ToolCall]) -> Decision:
             nonlocal answer
@@ -208,27 +208,27 @@ class PicohookHooks:
         except PausedError as paused:
             if answered:
                 raise
-            return self._pause(given, paused.outcome)
+            return self._pause(event, paused.outcome)
         if decided.result is not None:
-            return _permission(given, "deny", decided.result.for_llm)
+            return _permission(event, "deny", decided.result.for_llm)
         if decided.call.tool != call.tool:
             why = f"a hook replaced {call.tool} with {decided.call.tool}, and this agent takes no other tool"
             self._host.emit("tool_exec_skipped", {"Tool": call.tool, "Reason": why}, about=call)
-            return _permission(given, "deny", why)
+            return _permission(event, "deny", why)
         self._decided[identity] = decided
         changed = decided.call.arguments != call.arguments
-        return _context(turn, given, **({"updatedInput": decided.call.arguments} if changed else {}))
+        return _context(turn, event, **({"updatedInput": decided.call.arguments} if changed else {}))
 
-    def _pause(self, given: Input, outcome: Outcome[ToolCall]) -> Output:
+    def _pause(self, event: Input, outcome: Outcome[ToolCall]) -> Output:
         """Ask the agent's user, or defer the call. A subagent runs in the background, where no call can be deferred."""
-        key, identity = _key(given), given["tool_use_id"]
+        key, identity = _key(event), event["tool_use_id"]
         reason = outcome.reason or f"{outcome.hook} asks"
         if not self._defer or key[1]:
-            return _permission(given, "ask", reason)
+            return _permission(event, "ask", reason)
         if self._deferred.setdefault(key, identity) != identity:
-            return _permission(given, "deny", "Another call waits for a person. Make this call again later.")
+            return _permission(event, "deny", "Another call waits for a person. Make this call again later.")
         self.pauses[identity] = outcome
-        return _permission(given, "defer", reason)
+        return _permission(event, "defer", reason)
 
     async def _permit(
         self, ask_user: CanUseTool, tool: str, arguments: dict[str, Any], context: ToolPermissionContext
@@ -242,62 +242,62 @@ class PicohookHooks:
         self._skip(identity, "the agent's user changed the call")
         if identity not in self._given:
             return PermissionResultDeny(message="hooks were not asked about this call")
-        given = {**self._given[identity], "tool_input": changed}
-        said = await self._answer(partial(self._before_tool, permitted=True), given, None, None)
-        own = said.get("hookSpecificOutput", {})
+        event = {**self._given[identity], "tool_input": changed}
+        output = await self._answer(partial(self._before_tool, permitted=True), event, None, None)
+        own = output.get("hookSpecificOutput", {})
         if own.get("permissionDecision") is not None:
-            ends = said.get("continue_") is False
+            ends = output.get("continue_") is False
             return PermissionResultDeny(message=own["permissionDecisionReason"], interrupt=ends)
         return replace(answer, updated_input=own.get("updatedInput", changed))
 
-    def _call(self, given: Input) -> ToolCall:
-        name: str = given["tool_name"]
-        return tool_call(self._names.get(name, name), given["tool_input"], given["tool_use_id"])
+    def _call(self, event: Input) -> ToolCall:
+        name: str = event["tool_name"]
+        return tool_call(self._names.get(name, name), event["tool_input"], event["tool_use_id"])
 
-    async def _after_tool(self, given: Input) -> Output:
-        turn = await self._turn(given)
-        response = given.get("tool_response")
-        failed = "error" in given
-        shown = ToolResult(for_llm=str(given["error"]) if failed else _shown(response), is_error=failed)
-        self._given.pop(given["tool_use_id"], None)
-        decided = self._decided.pop(given["tool_use_id"], None)
+    async def _after_tool(self, event: Input) -> Output:
+        turn = await self._turn(event)
+        response = event.get("tool_response")
+        failed = "error" in event
+        shown = ToolResult(for_llm=str(event["error"]) if failed else _shown(response), is_error=failed)
+        self._given.pop(event["tool_use_id"], None)
+        decided = self._decided.pop(event["tool_use_id"], None)
         if decided is None:  # its pause was lifted by the agent's own user
-            call = self._call(given).model_copy(update={"meta": turn.meta})
+            call = self._call(event).model_copy(update={"meta": turn.meta})
             outcome = await self._host.after_tool(ToolReturn(**call.__dict__, result=shown))
             left = outcome.payload.result
         else:
-            ran = self._call(given)
-            left = await self._host.conclude(decided, shown, tool=ran.tool, arguments=given["tool_input"])
+            ran = self._call(event)
+            left = await self._host.conclude(decided, shown, tool=ran.tool, arguments=event["tool_input"])
         if left.for_llm == shown.for_llm:
-            return _context(turn, given)
+            return _context(turn, event)
         if failed:
             raise PicohookError(
-                f"{given['tool_name']}: a hook changed the error of this tool, and the agent takes no other error"
+                f"{event['tool_name']}: a hook changed the error of this tool, and the agent takes no other error"
             )
-        return _context(turn, given, updatedToolOutput=_edited(given["tool_name"], response, left.for_llm))
+        return _context(turn, event, updatedToolOutput=_edited(event["tool_name"], response, left.for_llm))
 
 
-def _permission(given: Input, decision: str, reason: str) -> Output:
-    said = {
-        "hookEventName": given["hook_event_name"],
+def _permission(event: Input, decision: str, reason: str) -> Output:
+    fields = {
+        "hookEventName": event["hook_event_name"],
         "permissionDecision": decision,
         "permissionDecisionReason": reason,
     }
-    return {"hookSpecificOutput": said}
+    return {"hookSpecificOutput": fields}
 
 
-def _key(given: Input) -> tuple[str, str]:
+def _key(event: Input) -> tuple[str, str]:
     """Return the session and the subagent of a callback."""
-    return given["session_id"], given.get("agent_id") or ""
+    return event["session_id"], event.get("agent_id") or ""
 
 
-def _context(turn: Turn, given: Input, **changes: Any) -> Output:
+def _context(turn: Turn, event: Input, **changes: Any) -> Output:
     """Return these changes, with what hooks have added to the turn since the last callback, as context for the model."""
     added = turn.with_added(LLMRequest())
     texts = [added.system_prompt or "", *(text_of(message) for message in added.messages)]
     if any(texts):
         changes["additionalContext"] = "\n\n".join(filter(None, texts))
-    return {"hookSpecificOutput": {"hookEventName": given["hook_event_name"], **changes}} if changes else {}
+    return {"hookSpecificOutput": {"hookEventName": event["hook_event_name"], **changes}} if changes else {}
 
 
 # What tools return. A tool of the agent's own has a form, and the agent ignores a result of another form.

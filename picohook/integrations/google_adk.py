@@ -74,11 +74,11 @@ class PicohookPlugin(BasePlugin):
         """Begin the turn. Raises `PicohookError` for a live run, whose model cannot be wrapped, and for `runner.run`."""
         if invocation_context.live_request_queue is not None:
             raise PicohookError("hooks cannot be asked in a live run: use `run_async`")
-        said = invocation_context.user_content
+        content = invocation_context.user_content
         run = AgentRun(
             self._host,
             invocation_context.session.id,
-            "" if said is None else str(shown_parts(said.parts or [])["content"]),
+            "" if content is None else str(shown_parts(content.parts or [])["content"]),
             agent_id=self._agent_id or getattr(invocation_context.agent, "name", ""),
             turn_id=invocation_context.invocation_id,
         )
@@ -181,15 +181,15 @@ async def _generate(
         return
     _ASKING.set(None)
     _, run, agent_id = asking
-    asked = shown_request(llm_request)
+    shown = shown_request(llm_request)
     response, streamed, rest = LlmResponse(), False, ""
     run.set_agent(agent_id)  # agents can run at the same time: the turn reads it before anything else runs
-    async with run.model_call(asked) as decided:
+    async with run.model_call(shown) as decided:
         while decided.response is None:
-            for declared in added_tools(asked, decided.request):
+            for declared in added_tools(shown, decided.request):
                 llm_request.tools_dict[declared.name or ""] = _AddedTool(declared)
             pieces, answers = decided.stream(), []
-            async with aclosing(generate(with_edits(llm_request, asked, decided.request), stream)) as answering:
+            async with aclosing(generate(with_edits(llm_request, shown, decided.request), stream)) as answering:
                 async for answer in answering:
                     if not answer.partial:
                         answers.append(answer)

@@ -34,30 +34,32 @@ def shown_request(request: LlmRequest) -> LLMRequest:
     )
 
 
-def with_edits(request: LlmRequest, asked: LLMRequest, edited: LLMRequest) -> LlmRequest:
+def with_edits(request: LlmRequest, shown: LLMRequest, edited: LLMRequest) -> LlmRequest:
     """Return the request with the changes of hooks. Anything unchanged is the framework's own object.
 
     Raises `PicohookError` for an added tool that is not a function.
     """
     contents, config = request.contents, request.config.model_copy()
-    if edited.messages != asked.messages:
+    if edited.messages != shown.messages:
         contents = _rebuilt_contents(contents, edited.messages)
-    for name in (edited.options.keys() | asked.options.keys()) & OPTIONS:
-        if edited.options.get(name) != asked.options.get(name):
+    for name in (edited.options.keys() | shown.options.keys()) & OPTIONS:
+        if edited.options.get(name) != shown.options.get(name):
             setattr(config, name, edited.options.get(name))
-    if edited.system_prompt != asked.system_prompt:
+    if edited.system_prompt != shown.system_prompt:
         config.system_instruction = edited.system_prompt
-    if edited.tools != asked.tools:
+    if edited.tools != shown.tools:
         known = {declared.name: declared for declared in _functions(request)}
-        known |= {declared.name: declared for declared in added_tools(asked, edited)}
+        known |= {declared.name: declared for declared in added_tools(shown, edited)}
         described = [tool.get("function") or tool for tool in edited.tools]
-        functions = [_redescribed(known[said["name"]], said) for said in described if said.get("name") in known]
+        functions = [
+            _redescribed(known[function["name"]], function) for function in described if function.get("name") in known
+        ]
         others = [tool for tool in config.tools or () if not getattr(tool, "function_declarations", None)]
         config.tools = [*others, *([types.Tool(function_declarations=functions)] if functions else [])]
     return request.model_copy(update={"contents": contents, "config": config})
 
 
-def added_tools(asked: LLMRequest, edited: LLMRequest) -> list[types.FunctionDeclaration]:
+def added_tools(shown: LLMRequest, edited: LLMRequest) -> list[types.FunctionDeclaration]:
     """Return the tools that hooks added. Hooks answer their calls."""
     return [
         types.FunctionDeclaration(
@@ -65,7 +67,7 @@ def added_tools(asked: LLMRequest, edited: LLMRequest) -> list[types.FunctionDec
             description=described.get("description"),
             parameters_json_schema=described.get("parameters") or {"type": "object", "properties": {}},
         )
-        for described in added_functions(asked.tools, edited.tools)
+        for described in added_functions(shown.tools, edited.tools)
     ]
 
 
@@ -81,13 +83,13 @@ def _tool(declared: types.FunctionDeclaration) -> Message:
     return function_tool(declared.name or "", declared.description, parameters)
 
 
-def _redescribed(declared: types.FunctionDeclaration, said: Mapping[str, Any]) -> types.FunctionDeclaration:
+def _redescribed(declared: types.FunctionDeclaration, described: Mapping[str, Any]) -> types.FunctionDeclaration:
     shown = _tool(declared)["function"]
-    if said == shown:
+    if described == shown:
         return declared
-    changed: dict[str, Any] = {"description": said.get("description")}
-    if said.get("parameters", shown["parameters"]) != shown["parameters"]:
-        changed |= {"parameters": None, "parameters_json_schema": said["parameters"]}
+    changed: dict[str, Any] = {"description": described.get("description")}
+    if described.get("parameters", shown["parameters"]) != shown["parameters"]:
+        changed |= {"parameters": None, "parameters_json_schema": described["parameters"]}
     return declared.model_copy(update=changed)
 
 
@@ -122,14 +124,14 @@ def shown_parts(parts: Sequence[types.Part]) -> Message:
     texts = [part.text for part in parts if part.text is not None and not part.thought]
     others = [kind for part in parts if (kind := _other(part))]
     content: Any = [*({"type": "text", "text": text} for text in texts), *others] if others else "".join(texts)
-    said: Message = {"content": content}
+    message: Message = {"content": content}
     if thoughts := "".join(part.text or "" for part in parts if part.thought):
-        said["reasoning_content"] = thoughts
+        message["reasoning_content"] = thoughts
     if calls := [part.function_call for part in parts if part.function_call is not None]:
-        said["tool_calls"] = [
+        message["tool_calls"] = [
             function_call(call.name or "", json.dumps(call.args or {}), call.id or "") for call in calls
         ]
-    return said
+    return message
 
 
 def text_in(parts: Sequence[types.Part]) -> str:
@@ -195,17 +197,17 @@ def _made(message: Message) -> types.Content:
     return types.Content(role=role, parts=with_answer([], message))
 
 
-def with_answer(parts: Sequence[types.Part], said: Mapping[str, Any]) -> list[types.Part]:
+def with_answer(parts: Sequence[types.Part], answer: Mapping[str, Any]) -> list[types.Part]:
     """Return the parts of a response with the changes of hooks. Anything unchanged is the framework's own object."""
     shown = shown_parts(parts)
     left = list(parts)
     for key, thought in (("reasoning_content", True), ("content", False)):
-        if (said.get(key) or "") != shown.get(key, ""):
-            text = text_of({"content": said.get(key)})
+        if (answer.get(key) or "") != shown.get(key, ""):
+            text = text_of({"content": answer.get(key)})
             place = next((place for place, part in enumerate(left) if _is_text(part, thought=thought)), len(left))
             left = [part for part in left if not _is_text(part, thought=thought)]
             left[place:place] = [types.Part(text=text, thought=thought or None)] if text else []
-    calls = said.get("tool_calls") or []
+    calls = answer.get("tool_calls") or []
     if calls != shown.get("tool_calls", []):
         own = [part for part in left if part.function_call is not None]
         others = [part for part in left if part.function_call is None]

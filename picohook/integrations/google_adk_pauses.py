@@ -30,10 +30,10 @@ class Confirmation:
     def __init__(self, tool_context: ToolContext, *, can_wait: bool) -> None:
         """`can_wait` says whether a person can be asked. ADK asks once about a call."""
         self._context = tool_context
-        given = tool_context.tool_confirmation
-        self._answered = None if given is None else _asked_pause(tool_context)
-        self._can_wait = can_wait and given is None
-        self.rejected = self._answered is not None and given is not None and not given.confirmed
+        confirmation = tool_context.tool_confirmation
+        self._answered = None if confirmation is None else _asked_pause(tool_context)
+        self._can_wait = can_wait and confirmation is None
+        self.rejected = self._answered is not None and confirmation is not None and not confirmation.confirmed
         if self._answered is not None:
             tool_context.tool_confirmation = None  # a tool that asks for a confirmation itself has not got this one
 
@@ -62,16 +62,16 @@ def _shown(outcome: Outcome[ToolCall]) -> dict[str, Any]:
     return {"hook": outcome.hook, "reason": outcome.reason, "tool": call.tool, "arguments": call.arguments}
 
 
-def _same(answered: dict[str, Any], asked: dict[str, Any]) -> bool:
+def _same(answered: dict[str, Any], pause: dict[str, Any]) -> bool:
     """Whether a person has answered what is asked: the same hook's pause about the same call. Its reason may differ."""
-    return all(answered.get(key) == asked[key] for key in ("hook", "tool", "arguments"))
+    return all(answered.get(key) == pause[key] for key in ("hook", "tool", "arguments"))
 
 
 def _asked_pause(tool_context: ToolContext) -> dict[str, Any] | None:
     """Return the pause that this call's confirmation was about; None if the tool itself asked for it."""
     for event in reversed(tool_context.session.events):
-        asked = event.actions.requested_tool_confirmations.get(tool_context.function_call_id or "")
-        if asked is not None:
-            pause = asked.payload.get(PAUSE) if isinstance(asked.payload, dict) else None
+        question = event.actions.requested_tool_confirmations.get(tool_context.function_call_id or "")
+        if question is not None:
+            pause = question.payload.get(PAUSE) if isinstance(question.payload, dict) else None
             return pause if isinstance(pause, dict) else None
     return None

@@ -81,8 +81,8 @@ class PicohookMiddleware(AgentMiddleware[PicohookState, Any, Any]):
     async def abefore_agent(self, state: PicohookState, runtime: Runtime[Any]) -> dict[str, Any]:
         del runtime
         turn_id = uuid4().hex
-        said = next((message.text for message in reversed(state["messages"]) if message.type == "human"), "")
-        await self._run(turn_id, said).__aenter__()
+        prompt = next((message.text for message in reversed(state["messages"]) if message.type == "human"), "")
+        await self._run(turn_id, prompt).__aenter__()
         return {"picohook_turn": turn_id}
 
     def before_agent(self, state: PicohookState, runtime: Runtime[Any]) -> dict[str, Any]:
@@ -119,29 +119,29 @@ class PicohookMiddleware(AgentMiddleware[PicohookState, Any, Any]):
 
     async def awrap_model_call(self, request: ModelRequest[Any], handler: Handler) -> ModelResponse[Any]:
         run = self._run(_turn_of(request.state))
-        asked = _request_of(request)
+        shown = _request_of(request)
         responses: list[ModelResponse[Any]] = []
         held: HeldAnswer | None = None
 
         try:
-            async with run.model_call(asked) as decided:
+            async with run.model_call(shown) as decided:
                 while decided.response is None:
                     stream = decided.stream()
                     held = None if stream.unguarded else HeldAnswer(stream)
                     call = asked_for if held is None else held.read
-                    responses.append(await call(handler(_with_edits(decided.request, asked, request))))
+                    responses.append(await call(handler(_with_edits(decided.request, shown, request))))
                     await stream.conclude(_shown_answer(responses[-1]))
-            said = decided.response.response
+            final = decided.response.response
         except AbortTurnError as error:
             await run.__aexit__(type(error), error, error.__traceback__)
             raise
         if not responses:
-            return ModelResponse(result=[_with_answer(AIMessage(""), said)])
+            return ModelResponse(result=[_with_answer(AIMessage(""), final)])
         response = responses[-1]
         index, answer = _find_answer(response)
-        if said != _shown_answer(response):
+        if final != _shown_answer(response):
             # The structured answer was read from the text that hooks changed.
-            answer = _with_answer(answer, said)
+            answer = _with_answer(answer, final)
             replaced = [message.model_copy(update={"content": REPLACED}) for message in response.result[index + 1 :]]
             response = ModelResponse(result=[*response.result[:index], answer, *replaced])
         if held is not None:
@@ -157,12 +157,12 @@ class PicohookMiddleware(AgentMiddleware[PicohookState, Any, Any]):
         returned: list[ToolMessage | Command[Any]] = []
 
         async def execute(own: ToolCall) -> ToolMessage | Command[Any]:
-            asked = request
+            edited = request
             if own.tool != name:
                 return ToolMessage(f"unknown tool {own.tool}", tool_call_id=identity, name=name, status="error")
             if own.arguments != tool_call(name, request.tool_call["args"], identity).arguments:
-                asked = request.override(tool_call={**request.tool_call, "args": own.arguments})
-            returned.append(await asked_for(handler(asked)))
+                edited = request.override(tool_call={**request.tool_call, "args": own.arguments})
+            returned.append(await asked_for(handler(edited)))
             if _hands_off(returned[-1]):
                 GRAPHS.handed_over()
             return returned[-1]
@@ -179,8 +179,8 @@ class PicohookMiddleware(AgentMiddleware[PicohookState, Any, Any]):
         if not isinstance(ended, ToolResult):
             return ended
         status = "error" if ended.is_error else "success"
-        said = ToolMessage(ended.for_llm, tool_call_id=identity, name=name, status=status)
-        return _replace_tool_message(returned[-1], said) if returned else said
+        message = ToolMessage(ended.for_llm, tool_call_id=identity, name=name, status=status)
+        return _replace_tool_message(returned[-1], message) if returned else message
 
 
 def _interrupted(outcome: Outcome[ToolCall]) -> Decision:
@@ -199,10 +199,10 @@ def _interrupted(outcome: Outcome[ToolCall]) -> Decision:
         (decision,) = answer["decisions"]
         if decision["type"] == "approve":
             return Continue()
-        said = str(decision.get("message") or "a person rejected the call") if decision["type"] == "reject" else ""
+        reason = str(decision.get("message") or "a person rejected the call") if decision["type"] == "reject" else ""
     except (AttributeError, KeyError, TypeError, ValueError):
-        said = ""
-    return Deny(said or 'the answer was neither {"decisions": [{"type": "approve"}]} nor a rejection')
+        reason = ""
+    return Deny(reason or 'the answer was neither {"decisions": [{"type": "approve"}]} nor a rejection')
 
 
 def _turn_of(state: Any) -> str:
@@ -235,18 +235,18 @@ def _own_settings(model: Any) -> dict[str, Any]:
     return {name: value for name, value in own.items() if isinstance(value, int | float)}
 
 
-def _with_edits(edited: LLMRequest, asked: LLMRequest, request: ModelRequest[Any]) -> ModelRequest[Any]:
+def _with_edits(edited: LLMRequest, shown: LLMRequest, request: ModelRequest[Any]) -> ModelRequest[Any]:
     """Return the request with the changes of hooks. Anything unchanged is LangChain's own object."""
     changes: dict[str, Any] = {}
-    if edited.messages != asked.messages:
-        changes["messages"] = rebuilt(asked.messages, request.messages, edited.messages, _made)
-    if edited.system_prompt != asked.system_prompt:
+    if edited.messages != shown.messages:
+        changes["messages"] = rebuilt(shown.messages, request.messages, edited.messages, _made)
+    if edited.system_prompt != shown.system_prompt:
         changes["system_message"] = SystemMessage(edited.system_prompt) if edited.system_prompt else None
-    if edited.tools != asked.tools:
-        changes["tools"] = rebuilt(asked.tools, request.tools, edited.tools, dict)  # an added tool is offered unchanged
-    if edited.options != asked.options:
+    if edited.tools != shown.tools:
+        changes["tools"] = rebuilt(shown.tools, request.tools, edited.tools, dict)  # an added tool is offered unchanged
+    if edited.options != shown.options:
         same = {key: value for key, value in request.model_settings.items() if key in edited.options}
-        changed = {key: value for key, value in edited.options.items() if asked.options.get(key) != value}
+        changed = {key: value for key, value in edited.options.items() if shown.options.get(key) != value}
         changes["model_settings"] = {**same, **changed}
     return request.override(**changes) if changes else request
 
@@ -273,14 +273,14 @@ def _shown_answer(response: ModelResponse[Any]) -> Message:
     return {key: value for key, value in shown.items() if key != "role"}
 
 
-def _with_answer(message: AIMessage, said: Mapping[str, Any]) -> AIMessage:
+def _with_answer(message: AIMessage, answer: Mapping[str, Any]) -> AIMessage:
     """Return the message with the changes of hooks. Anything unchanged is LangChain's own object."""
     shown = _message(message)
-    made = _made({"content": "", **said, "role": "assistant"})
+    made = _made({"content": "", **answer, "role": "assistant"})
     changes: dict[str, Any] = {}
-    if said.get("content") != shown.get("content"):
+    if answer.get("content") != shown.get("content"):
         changes["content"] = made.content
-    if (said.get("tool_calls") or []) != shown.get("tool_calls", []):
+    if (answer.get("tool_calls") or []) != shown.get("tool_calls", []):
         others = {key: value for key, value in message.additional_kwargs.items() if key != "tool_calls"}
         changes |= {"tool_calls": made.tool_calls, "invalid_tool_calls": made.invalid_tool_calls}
         changes["additional_kwargs"] = others
@@ -304,13 +304,13 @@ def _find_tool_message(value: Any, identity: str) -> ToolMessage | None:
     return next(filter(None, (_find_tool_message(part, identity) for part in parts)), None)
 
 
-def _replace_tool_message(value: Any, said: ToolMessage) -> Any:
+def _replace_tool_message(value: Any, new: ToolMessage) -> Any:
     """Return the result of a tool with this message for the model in place of its own."""
-    if isinstance(value, ToolMessage) and value.tool_call_id == said.tool_call_id:
-        return value.model_copy(update={"content": said.content, "status": said.status, "artifact": None})
+    if isinstance(value, ToolMessage) and value.tool_call_id == new.tool_call_id:
+        return value.model_copy(update={"content": new.content, "status": new.status, "artifact": None})
     if isinstance(value, list):
-        return [_replace_tool_message(part, said) for part in value]
+        return [_replace_tool_message(part, new) for part in value]
     if isinstance(value, Command) and isinstance(value.update, dict):
-        messages = _replace_tool_message(value.update.get("messages"), said)
+        messages = _replace_tool_message(value.update.get("messages"), new)
         return replace(value, update={**value.update, "messages": messages})
     return value

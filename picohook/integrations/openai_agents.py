@@ -74,10 +74,10 @@ class PicohookRunner:
         self._interruptions = interruptions
         self._paused: WeakKeyDictionary[RunContextWrapper[Any], Mapping[str, Outcome[ToolCall]]] = WeakKeyDictionary()
 
-    async def run(self, agent: Agent[Any], said: Any, *, session_id: str = "", **options: Any) -> RunResult:
+    async def run(self, agent: Agent[Any], task: Any, *, session_id: str = "", **options: Any) -> RunResult:
         """`Runner.run`, in a turn. Raises `AbortTurnError`, `HardAbortError` or `PausedError` if a hook ends the run."""
-        async with self._turn(agent, said, session_id, options) as (run, all_options):
-            result = await Runner.run(self.guard(agent), said, **all_options)
+        async with self._turn(agent, task, session_id, options) as (run, all_options):
+            result = await Runner.run(self.guard(agent), task, **all_options)
             self._note(result, run)
             if run.ended is not None:  # the SDK took the error for a call that waits
                 raise run.ended
@@ -89,11 +89,11 @@ class PicohookRunner:
 
     @asynccontextmanager
     async def stream(
-        self, agent: Agent[Any], said: Any, *, session_id: str = "", **options: Any
+        self, agent: Agent[Any], task: Any, *, session_id: str = "", **options: Any
     ) -> AsyncIterator[RunResultStreaming]:
         """`Runner.run_streamed`, in a turn that ends with the block. Events come after hooks have seen the response."""
-        async with self._turn(agent, said, session_id, options) as (run, all_options):
-            result = Runner.run_streamed(self.guard(agent), said, **all_options)
+        async with self._turn(agent, task, session_id, options) as (run, all_options):
+            result = Runner.run_streamed(self.guard(agent), task, **all_options)
             self._note(result, run)
             try:
                 yield result
@@ -115,18 +115,18 @@ class PicohookRunner:
 
     @asynccontextmanager
     async def _turn(
-        self, agent: Agent[Any], said: Any, session_id: str, options: dict[str, Any]
+        self, agent: Agent[Any], task: Any, session_id: str, options: dict[str, Any]
     ) -> AsyncIterator[tuple[AgentRun, dict[str, Any]]]:
-        if isinstance(said, RunState) and not _is_guarded(said._current_agent):  # noqa: SLF001 - there is no public way
+        if isinstance(task, RunState) and not _is_guarded(task._current_agent):  # noqa: SLF001 - there is no public way
             raise PicohookError(
                 "this RunState has tools that ask no hooks: make it with `RunState.from_json(runner.guard(agent), ...)`"
             )
         session = session_id or getattr(options.get("session"), "session_id", "") or uuid4().hex
         agent_id = self._agent_id or agent.name
-        prompt = said if isinstance(said, str) else ""
+        prompt = task if isinstance(task, str) else ""
         run = AgentRun(self._host, session, prompt, agent_id=agent_id, signals=(InnerInterruptionError,))
-        if isinstance(said, RunState):
-            run.waited.update(_ids(said))
+        if isinstance(task, RunState):
+            run.waited.update(_ids(task))
         _wrap_default_runner()
         async with run:
             token = _CURRENT.set(_CurrentRun(self, run, agent.name))

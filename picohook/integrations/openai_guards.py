@@ -57,22 +57,22 @@ class GuardedCall:
         self._name = name
         self._tool = tool
 
-    async def needs_approval(self, context: RunContextWrapper[Any], given: Any, call_id: str) -> bool:
+    async def needs_approval(self, context: RunContextWrapper[Any], arguments: Any, call_id: str) -> bool:
         """Whether the tool's own setting asks for approval, or else a hook pauses the call."""
-        return await self._needs_own_approval(context, given, call_id) or await self._run_here().pauses(
-            self._shown(given, call_id)
+        return await self._needs_own_approval(context, arguments, call_id) or await self._run_here().pauses(
+            self._shown(arguments, call_id)
         )
 
-    async def _needs_own_approval(self, context: RunContextWrapper[Any], given: Any, call_id: str) -> bool:
+    async def _needs_own_approval(self, context: RunContextWrapper[Any], arguments: Any, call_id: str) -> bool:
         tool = self._tool
         own: Any = (
             tool.runtime_needs_approval() if isinstance(tool, CustomTool) else getattr(tool, "needs_approval", False)
         )
-        asked = own(context, given, call_id) if callable(own) else own
-        return bool(await asked if hasattr(asked, "__await__") else asked)
+        needed = own(context, arguments, call_id) if callable(own) else own
+        return bool(await needed if hasattr(needed, "__await__") else needed)
 
-    def _shown(self, given: Any, call_id: str) -> ToolCall:
-        return tool_call(self._name, {"input": given} if isinstance(self._tool, CustomTool) else given, call_id)
+    def _shown(self, arguments: Any, call_id: str) -> ToolCall:
+        return tool_call(self._name, {"input": arguments} if isinstance(self._tool, CustomTool) else arguments, call_id)
 
     async def __call__(self, context: ToolContext[Any], arguments: str) -> Any:
         custom = isinstance(self._tool, CustomTool)
@@ -210,21 +210,21 @@ class GuardedModel(Model):
         tracing: Any,
         **more: Any,
     ) -> ModelResponse:
-        given = ModelInput(system_instructions, input, model_settings, tools, handoffs)
-        asked = self._asked(given)
+        model_input = ModelInput(system_instructions, input, model_settings, tools, handoffs)
+        shown = self._asked(model_input)
         responses: list[ModelResponse] = []
 
         async def complete(request: LLMRequest) -> Mapping[str, Any]:
-            edited = given.edited(asked, request, partial(added_tool, self._run_here))
+            edited = model_input.edited(shown, request, partial(added_tool, self._run_here))
             responses.append(await self._model.get_response(*edited.given(output_schema, tracing), **more))
             return shown_output(responses[-1].output)
 
-        said = (await self._run_here().llm(asked, complete)).response
+        answer = (await self._run_here().llm(shown, complete)).response
         usage = Usage()
         for response in responses:
             usage.add(response.usage)  # includes the rounds that hooks asked for
         response = responses[-1] if responses else ModelResponse(output=[], usage=usage, response_id=None)
-        return replace(response, output=answered(response.output, said), usage=usage)
+        return replace(response, output=answered(response.output, answer), usage=usage)
 
     async def stream_response(  # noqa: PLR0917 - the SDK's
         self,
@@ -237,12 +237,12 @@ class GuardedModel(Model):
         tracing: Any,
         **more: Any,
     ) -> AsyncIterator[TResponseStreamEvent]:
-        given = ModelInput(system_instructions, input, model_settings, tools, handoffs)
-        asked = self._asked(given)
+        model_input = ModelInput(system_instructions, input, model_settings, tools, handoffs)
+        shown = self._asked(model_input)
         output: StreamedOutput | None = None
-        async with self._run_here().model_call(asked) as decided:
+        async with self._run_here().model_call(shown) as decided:
             while decided.response is None:
-                edited = given.edited(asked, decided.request, partial(added_tool, self._run_here))
+                edited = model_input.edited(shown, decided.request, partial(added_tool, self._run_here))
                 output = StreamedOutput(decided.stream())
                 events = self._model.stream_response(*edited.given(output_schema, tracing), **more)
                 async with _closed_early(events):
@@ -250,12 +250,12 @@ class GuardedModel(Model):
                         for passed in await output.passed(event):
                             yield passed
                 await output.conclude()
-        said = decided.response.response
-        for event in of_hooks(said) if output is None else output.rest(said):
+        answer = decided.response.response
+        for event in of_hooks(answer) if output is None else output.rest(answer):
             yield event
 
-    def _asked(self, given: ModelInput) -> LLMRequest:
-        return given.shown(str(getattr(self._model, "model", "") or ""))
+    def _asked(self, model_input: ModelInput) -> LLMRequest:
+        return model_input.shown(str(getattr(self._model, "model", "") or ""))
 
 
 @asynccontextmanager

@@ -38,13 +38,13 @@ class ModelInput:
     def __init__(
         self,
         instructions: str | None,
-        given: str | list[TResponseInputItem],
+        items: str | list[TResponseInputItem],
         settings: ModelSettings,
         tools: list[Tool],
         handoffs: list[Handoff[Any, Any]],
     ) -> None:
         self._instructions = instructions
-        self._given = given
+        self._given = items
         self._settings = settings
         self._tools = tools
         self._handoffs = handoffs
@@ -64,30 +64,30 @@ class ModelInput:
             system_prompt=self._instructions,
         )
 
-    def edited(self, asked: LLMRequest, edited: LLMRequest, add: Callable[[Message], FunctionTool]) -> ModelInput:
+    def edited(self, shown: LLMRequest, edited: LLMRequest, add: Callable[[Message], FunctionTool]) -> ModelInput:
         """Return the request with the changes of hooks. Anything unchanged is the SDK's own object.
 
         `add` makes the tools that hooks added. Raises `PicohookError` for an added tool that is not a function.
         """
-        given, settings, tools, handoffs = self._given, self._settings, self._tools, self._handoffs
-        if edited.messages != asked.messages:
-            groups = rebuilt(asked.messages, [items for _, items in self._messages], edited.messages, _made)
-            given = [item for group in groups for item in group]
-        if edited.options != asked.options:
+        own, settings, tools, handoffs = self._given, self._settings, self._tools, self._handoffs
+        if edited.messages != shown.messages:
+            groups = rebuilt(shown.messages, [items for _, items in self._messages], edited.messages, _made)
+            own = [item for group in groups for item in group]
+        if edited.options != shown.options:
             names = {field.name for field in fields(settings)}
-            changed = {key: edited.options.get(key) for key in (edited.options.keys() | asked.options.keys()) & names}
+            changed = {key: edited.options.get(key) for key in (edited.options.keys() | shown.options.keys()) & names}
             settings = replace(
-                settings, **{key: value for key, value in changed.items() if asked.options.get(key) != value}
+                settings, **{key: value for key, value in changed.items() if shown.options.get(key) != value}
             )
-        if edited.tools != asked.tools:
+        if edited.tools != shown.tools:
             left = [(tool.get("function") or tool) for tool in edited.tools]
-            new = [add(tool) for tool in added_functions(asked.tools, edited.tools)]
+            new = [add(tool) for tool in added_functions(shown.tools, edited.tools)]
             names = {tool.name for tool in new}
             tools = [*_left([tool for tool in tools if tool.name not in names], left), *new]
             handoffs = _left(handoffs, left)
             # In this list, the SDK looks up the tools that the model calls.
             self._tools[:] = [*(tool for tool in self._tools if tool.name not in names), *new]
-        return ModelInput(edited.system_prompt, given, settings, tools, handoffs)
+        return ModelInput(edited.system_prompt, own, settings, tools, handoffs)
 
     @property
     def _messages(self) -> list[tuple[Message, list[TResponseInputItem]]]:
@@ -121,12 +121,12 @@ def _tool(tool: Tool | Handoff[Any, Any]) -> Message:
 
 def _left(tools: Sequence[Any], left: Sequence[Message]) -> list[Any]:
     """Return the tools or handoffs that hooks kept, with the descriptions of hooks."""
-    said = {tool.get("name"): tool for tool in left}
+    described = {tool.get("name"): tool for tool in left}
     kept = []
     for tool in tools:
         shown = _tool(tool)
         shown = shown.get("function") or shown
-        told = said.get(shown["name"])
+        told = described.get(shown["name"])
         if told is not None and told != shown and isinstance(tool, FunctionTool):
             tool = copy.copy(tool)  # noqa: PLW2901
             tool.description = told.get("description") or ""
@@ -173,21 +173,21 @@ def _made(message: Message) -> list[TResponseInputItem]:
 def shown_output(output: Sequence[TResponseOutputItem]) -> Message:
     """Return the output of the model as hooks see it."""
     texts = [ItemHelpers.extract_text(item) or "" for item in output if isinstance(item, ResponseOutputMessage)]
-    said: Message = {"content": "".join(texts)}
+    message: Message = {"content": "".join(texts)}
     if calls := [item for item in output if isinstance(item, ResponseFunctionToolCall)]:
-        said["tool_calls"] = [function_call(call.name, call.arguments, call.call_id) for call in calls]
-    return said
+        message["tool_calls"] = [function_call(call.name, call.arguments, call.call_id) for call in calls]
+    return message
 
 
-def answered(output: Sequence[TResponseOutputItem], said: Mapping[str, Any]) -> list[TResponseOutputItem]:
+def answered(output: Sequence[TResponseOutputItem], answer: Mapping[str, Any]) -> list[TResponseOutputItem]:
     """Return the output with the changes of hooks. Anything unchanged is the SDK's own object."""
     shown = shown_output(output)
     items = list(output)
-    text = text_of(said)
+    text = text_of(answer)
     if text != shown["content"]:
         items = [item for item in items if not isinstance(item, ResponseOutputMessage)]
         items += [_text_item(text)] if text else []
-    calls = said.get("tool_calls") or []
+    calls = answer.get("tool_calls") or []
     if calls != shown.get("tool_calls", []):
         own = [item for item in items if isinstance(item, ResponseFunctionToolCall)]
         others = [item for item in items if not isinstance(item, ResponseFunctionToolCall)]

@@ -56,10 +56,10 @@ class StreamedOutput:
             raise PicohookError("the model's stream ended without a response")
         await self._stream.conclude(shown_output(self._output))
 
-    def rest(self, said: Mapping[str, Any]) -> list[TResponseStreamEvent]:
+    def rest(self, answer: Mapping[str, Any]) -> list[TResponseStreamEvent]:
         """Return the events of what was not passed on yet, as hooks left it."""
         assert self._completed is not None
-        output = answered(self._output, said)
+        output = answered(self._output, answer)
         held = self._held if output == self._output else replayed(self._completed.response, output)
         if self._last is None and not self._stream.unguarded:
             return held
@@ -75,9 +75,9 @@ class StreamedOutput:
         return self._completed.response.output or self._items  # some servers leave the response itself empty
 
 
-def of_hooks(said: Mapping[str, Any]) -> list[TResponseStreamEvent]:
+def of_hooks(answer: Mapping[str, Any]) -> list[TResponseStreamEvent]:
     """Return the events of a response that hooks gave in place of the model."""
-    return replayed(nothing(), answered([], said))
+    return replayed(nothing(), answered([], answer))
 
 
 def _with_text(event: ResponseTextDeltaEvent, text: str) -> ResponseTextDeltaEvent:

@@ -279,15 +279,15 @@ class _GuardedModel(WrapperModel):
         model_settings: ModelSettings | None,
         model_request_parameters: ModelRequestParameters,
     ) -> ModelResponse:
-        asked = self._asked(messages, model_settings, model_request_parameters)
+        llm_request = self._asked(messages, model_settings, model_request_parameters)
         responses: list[ModelResponse] = []
 
         async def complete(edited: LLMRequest) -> Mapping[str, Any]:
-            given = self._edited(asked, edited, messages, model_settings, model_request_parameters)
-            responses.append(await self.wrapped.request(*given))
+            changed = self._edited(llm_request, edited, messages, model_settings, model_request_parameters)
+            responses.append(await self.wrapped.request(*changed))
             return shown_answer(responses[-1])
 
-        return self._answer(responses, (await self._run.llm(asked, complete)).response)
+        return self._answer(responses, (await self._run.llm(llm_request, complete)).response)
 
     @asynccontextmanager
     async def request_stream(
@@ -297,15 +297,17 @@ class _GuardedModel(WrapperModel):
         model_request_parameters: ModelRequestParameters,
         run_context: RunContext[Any] | None = None,
     ) -> AsyncGenerator[StreamedResponse]:
-        asked = self._asked(messages, model_settings, model_request_parameters)
+        llm_request = self._asked(messages, model_settings, model_request_parameters)
 
         async def events(stream: GuardedStream) -> AsyncGenerator[ModelResponseStreamEvent]:
             responses: list[ModelResponse] = []
-            async with self._run.model_call(asked) as decided:
+            async with self._run.model_call(llm_request) as decided:
                 while decided.response is None:
-                    given = self._edited(asked, decided.request, messages, model_settings, model_request_parameters)
+                    changed = self._edited(
+                        llm_request, decided.request, messages, model_settings, model_request_parameters
+                    )
                     pieces = decided.stream()
-                    async with self.wrapped.request_stream(*given, run_context) as inner:
+                    async with self.wrapped.request_stream(*changed, run_context) as inner:
                         stream.read(inner, shown=pieces.unguarded)
                         async for event in inner:
                             if pieces.unguarded:
@@ -335,22 +337,22 @@ class _GuardedModel(WrapperModel):
 
     def _edited(
         self,
-        asked: LLMRequest,
+        llm_request: LLMRequest,
         edited: LLMRequest,
         messages: list[ModelMessage],
         settings: ModelSettings | None,
         parameters: ModelRequestParameters,
     ) -> tuple[list[ModelMessage], ModelSettings | None, ModelRequestParameters]:
         """Return the request with the changes of hooks, and add their tools to the step."""
-        for definition in added_tools(asked, edited):
+        for definition in added_tools(llm_request, edited):
             self._step.add(definition)
-        return with_edits(edited, asked, messages, settings, parameters)
+        return with_edits(edited, llm_request, messages, settings, parameters)
 
-    def _answer(self, responses: list[ModelResponse], said: Mapping[str, Any]) -> ModelResponse:
+    def _answer(self, responses: list[ModelResponse], answer: Mapping[str, Any]) -> ModelResponse:
         """Return the response as hooks left it, with the usage of all rounds."""
         if not responses:
-            return with_answer(ModelResponse(parts=[], model_name=self.model_name), said)
+            return with_answer(ModelResponse(parts=[], model_name=self.model_name), answer)
         usage = responses[0].usage
         for other in responses[1:]:
             usage = usage + other.usage
-        return with_answer(replace(responses[-1], usage=usage), said)
+        return with_answer(replace(responses[-1], usage=usage), answer)

@@ -53,30 +53,32 @@ def request_of(
 
 def with_edits(
     edited: LLMRequest,
-    asked: LLMRequest,
+    shown: LLMRequest,
     messages: list[ModelMessage],
     settings: ModelSettings | None,
     parameters: ModelRequestParameters,
 ) -> tuple[list[ModelMessage], ModelSettings | None, ModelRequestParameters]:
     """Return the request with the changes of hooks. Anything unchanged is the framework's own object."""
-    if edited.messages != asked.messages:
+    if edited.messages != shown.messages:
         messages = _rebuilt_messages(messages, edited.messages)
-    if edited.options != asked.options:
-        changed = {key: value for key, value in edited.options.items() if asked.options.get(key) != value}
+    if edited.options != shown.options:
+        changed = {key: value for key, value in edited.options.items() if shown.options.get(key) != value}
         same = {key: value for key, value in (settings or {}).items() if key in edited.options}
         settings = cast(ModelSettings, {**same, **changed})
-    if edited.system_prompt != asked.system_prompt:
+    if edited.system_prompt != shown.system_prompt:
         parts = [InstructionPart(content=edited.system_prompt)] if edited.system_prompt else []
         parameters = replace(parameters, instruction_parts=parts)
-    if edited.tools != asked.tools:
-        known = {tool.name: tool for tool in (*parameters.function_tools, *added_tools(asked, edited))}
+    if edited.tools != shown.tools:
+        known = {tool.name: tool for tool in (*parameters.function_tools, *added_tools(shown, edited))}
         described = [tool.get("function") or tool for tool in edited.tools]
-        tools = [_redescribed(known[said["name"]], said) for said in described if said.get("name") in known]
+        tools = [
+            _redescribed(known[function["name"]], function) for function in described if function.get("name") in known
+        ]
         parameters = replace(parameters, function_tools=tools)
     return messages, settings, parameters
 
 
-def added_tools(asked: LLMRequest, edited: LLMRequest) -> list[ToolDefinition]:
+def added_tools(shown: LLMRequest, edited: LLMRequest) -> list[ToolDefinition]:
     """Return the tools that hooks added. Hooks answer their calls."""
     return [
         ToolDefinition(
@@ -84,7 +86,7 @@ def added_tools(asked: LLMRequest, edited: LLMRequest) -> list[ToolDefinition]:
             description=described.get("description"),
             parameters_json_schema=described.get("parameters") or {"type": "object", "properties": {}},
         )
-        for described in added_functions(asked.tools, edited.tools)
+        for described in added_functions(shown.tools, edited.tools)
     ]
 
 
@@ -92,11 +94,11 @@ def _tool(tool: ToolDefinition) -> Message:
     return function_tool(tool.name, tool.description, tool.parameters_json_schema)
 
 
-def _redescribed(tool: ToolDefinition, said: Mapping[str, Any]) -> ToolDefinition:
-    if said == _tool(tool)["function"]:
+def _redescribed(tool: ToolDefinition, described: Mapping[str, Any]) -> ToolDefinition:
+    if described == _tool(tool)["function"]:
         return tool
-    parameters = said.get("parameters") or tool.parameters_json_schema
-    return replace(tool, description=said.get("description"), parameters_json_schema=parameters)
+    parameters = described.get("parameters") or tool.parameters_json_schema
+    return replace(tool, description=described.get("description"), parameters_json_schema=parameters)
 
 
 # Messages.
@@ -163,27 +165,27 @@ def _made(message: Message) -> _Part:
 
 def shown_answer(response: ModelResponse) -> Message:
     """Return a response as hooks see it."""
-    said: Message = {"content": "".join(part.content for part in response.parts if isinstance(part, TextPart))}
+    message: Message = {"content": "".join(part.content for part in response.parts if isinstance(part, TextPart))}
     if thoughts := "".join(part.content for part in response.parts if isinstance(part, ThinkingPart)):
-        said["reasoning_content"] = thoughts
+        message["reasoning_content"] = thoughts
     if calls := [part for part in response.parts if isinstance(part, ToolCallPart)]:
-        said["tool_calls"] = [
+        message["tool_calls"] = [
             function_call(part.tool_name, part.args_as_json_str(), part.tool_call_id) for part in calls
         ]
-    return said
+    return message
 
 
-def with_answer(response: ModelResponse, said: Mapping[str, Any]) -> ModelResponse:
+def with_answer(response: ModelResponse, answer: Mapping[str, Any]) -> ModelResponse:
     """Return the response with the changes of hooks. Anything unchanged is the framework's own object."""
     shown = shown_answer(response)
     parts = list(response.parts)
     for key, kind in (("reasoning_content", ThinkingPart), ("content", TextPart)):
-        text = text_of(said.get(key) or "")
+        text = text_of(answer.get(key) or "")
         if text != shown.get(key, ""):
             index = next((index for index, part in enumerate(parts) if isinstance(part, kind)), len(parts))
             parts = [part for part in parts if not isinstance(part, kind)]
             parts[index:index] = [kind(text)] if text else []
-    calls = said.get("tool_calls") or []
+    calls = answer.get("tool_calls") or []
     if calls != shown.get("tool_calls", []):
         own = [part for part in parts if isinstance(part, ToolCallPart)]
         others = [part for part in parts if not isinstance(part, ToolCallPart)]

@@ -318,21 +318,21 @@ class Traced(Account[P]):
 def _of_operation(name: str, payload: Payload) -> dict[str, Any]:
     """The attributes of an operation that are known from this payload."""
     meta = payload.meta
-    given: dict[str, Any] = {OPERATION: name, **_place(payload)}
+    attributes: dict[str, Any] = {OPERATION: name, **_place(payload)}
     if name == "invoke_agent":
-        given[AGENT_NAME] = _shown(meta.agent_id, MOST)
+        attributes[AGENT_NAME] = _shown(meta.agent_id, MOST)
     elif isinstance(payload, ToolCall):
-        given |= {"gen_ai.tool.type": "function", **_tool(payload)}
+        attributes |= {"gen_ai.tool.type": "function", **_tool(payload)}
     elif isinstance(payload, LLMRequest):
-        given[MODEL] = _shown(payload.model, MOST)
-        given |= {f"gen_ai.request.{option}": _number(payload.options.get(option)) for option in _OPTIONS}
+        attributes[MODEL] = _shown(payload.model, MOST)
+        attributes |= {f"gen_ai.request.{option}": _number(payload.options.get(option)) for option in _OPTIONS}
     elif isinstance(payload, LLMResponse):
         usage, reason = payload.response.get("usage"), payload.response.get("finish_reason")
-        given[MODEL] = _shown(payload.model, MOST)
-        given["gen_ai.response.finish_reasons"] = [_shown(reason, MOST)] if isinstance(reason, str) else None
+        attributes[MODEL] = _shown(payload.model, MOST)
+        attributes["gen_ai.response.finish_reasons"] = [_shown(reason, MOST)] if isinstance(reason, str) else None
         if isinstance(usage, dict):
-            given |= {attribute: _number(usage[key]) for key, attribute in _USAGE.items() if key in usage}
-    return {key: value for key, value in given.items() if value is not None and value != ""}
+            attributes |= {attribute: _number(usage[key]) for key, attribute in _USAGE.items() if key in usage}
+    return {key: value for key, value in attributes.items() if value is not None and value != ""}
 
 
 def _number(value: object) -> int | float | None:
@@ -379,18 +379,18 @@ def _about(stage: Stage[Any], payload: Payload) -> dict[str, str]:
 
 def _place(payload: Payload) -> dict[str, str]:
     meta = payload.meta
-    given = {
+    attributes = {
         SESSION: meta.session_key,
         AGENT: meta.agent_id,
         TURN: meta.turn_id,
         PARENT_TURN: meta.parent_turn_id,
     }
-    return {name: _shown(value, MOST) for name, value in given.items() if value}
+    return {name: _shown(value, MOST) for name, value in attributes.items() if value}
 
 
 def _tool(call: ToolCall) -> dict[str, str]:
-    given = {TOOL: call.tool, CALL: call.tool_call_id or ""}
-    return {name: _shown(value, MOST) for name, value in given.items() if value}
+    attributes = {TOOL: call.tool, CALL: call.tool_call_id or ""}
+    return {name: _shown(value, MOST) for name, value in attributes.items() if value}
 
 
 def _shown(text: str, most: int = words.MAX_REASON) -> str:

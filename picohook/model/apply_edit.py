@@ -26,8 +26,8 @@ def apply_edit(stage: Stage[P], payload: P, changes: Mapping[str, Any], patch: M
     """
     own = payload.around(payload.meta)
     target = own if stage.part is None else _editable(stage, own)
-    given = {key: value for key, value in _named(stage, changes, target).items() if value is not None}
-    edited = {**target, **given}
+    edits = {key: value for key, value in _named(stage, changes, target).items() if value is not None}
+    edited = {**target, **edits}
     if patch is not None:
         edited = merge_patch(edited, _named(stage, patch, target))
     if edited == target:
@@ -39,25 +39,25 @@ def apply_edit(stage: Stage[P], payload: P, changes: Mapping[str, Any], patch: M
 
 def _require_editable(stage: Stage[P], changes: Mapping[str, Any], patch: Mapping[str, Any] | None) -> None:
     """Raises `ValueError` for an edit that has fields, but none that can be edited."""
-    given = [changes] if is_set(dict(changes)) else []
-    given += [patch] if patch else []  # a null in a patch is an edit
-    if given and not any(map(stage.form.known, given)):
-        names = ", ".join(f"`{name}`" for one in given for name in one)
+    edits = [changes] if is_set(dict(changes)) else []
+    edits += [patch] if patch else []  # a null in a patch is an edit
+    if edits and not any(map(stage.form.known, edits)):
+        names = ", ".join(f"`{name}`" for one in edits for name in one)
         raise ValueError(f"{stage.name} cannot change {names}")
 
 
-def _named(stage: Stage[P], given: Mapping[str, Any], target: Mapping[str, Any]) -> Mapping[str, Any]:
+def _named(stage: Stage[P], edits: Mapping[str, Any], target: Mapping[str, Any]) -> Mapping[str, Any]:
     """The fields that can be edited. If the stage allows any name, each is spelled as in the payload."""
-    editable = _editable(stage, given)
+    editable = _editable(stage, edits)
     return editable if stage.form.editable is not None else fold_case(dict(editable), target.keys())
 
 
-def _editable(stage: Stage[P], given: Mapping[str, Any]) -> Mapping[str, Any]:
+def _editable(stage: Stage[P], edits: Mapping[str, Any]) -> Mapping[str, Any]:
     """The fields that can be edited. A part may come alone, or under its name inside all params."""
     if stage.part is None:
-        return {key: value for key, value in given.items() if key in stage.editable}
-    nested = given.get(stage.part)
-    part = nested if isinstance(nested, dict) else given
+        return {key: value for key, value in edits.items() if key in stage.editable}
+    nested = edits.get(stage.part)
+    part = nested if isinstance(nested, dict) else edits
     return {key: value for key, value in part.items() if key in RESULT_FIELDS} if stage.part == "result" else part
 
 

@@ -128,7 +128,7 @@ _FAILED_HOW = {
     "refused": ": it answered with an error",
     "reply": ": its answer could not be used",
     "handshake": ": it could not be started",
-    "absent": ": nobody serves it",
+    "absent": ": no worker serves it",
     "unreachable": ": it cannot be reached",
     "busy": ": it has too much to do",
     "forbidden": ": it may not be asked",

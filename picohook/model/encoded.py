@@ -22,7 +22,7 @@ class Encoded(Generic[P]):
     __slots__ = ("_own", "_params", "payload")
 
     def __init__(self, payload: P, params: bytes | None = None, *, own: bool = False) -> None:
-        """`own` is whether nobody else has the payload, so nobody can change it in place."""
+        """`own` says that no other code has the payload, so that none can change it in place."""
         self.payload = payload
         self._params = params
         self._own = own

@@ -110,11 +110,11 @@ class Event:
         return {name: value for name, value in known.items() if value}
 
     def _severity(self) -> str:
-        said = self.payload
+        payload = self.payload
         if self.kind == "turn_end":
-            return _ENDINGS.get(str(said.get("Status")), "info")
+            return _ENDINGS.get(str(payload.get("Status")), "info")
         if self.kind == "tool_exec_end":
-            return "warn" if said.get("IsError") is True else "info"
+            return "warn" if payload.get("IsError") is True else "info"
         return _SEVERITIES.get(self.kind, "info")
 
 

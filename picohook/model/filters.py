@@ -56,10 +56,10 @@ class Filter(DeferredModel):
 
     def matches_event(self, event: Event) -> bool:
         """Whether a hook with this filter gets the event."""
-        said: Mapping[str, Any] = event.payload
-        by_name = {_plain(name): value for name, value in said.items()}
+        payload: Mapping[str, Any] = event.payload
+        by_name = {_plain(name): value for name, value in payload.items()}
         return self._holds(
-            said.get("Tool"), said.get("Model"), None, event.meta.agent_id, lambda name: by_name.get(_plain(name))
+            payload.get("Tool"), payload.get("Model"), None, event.meta.agent_id, lambda name: by_name.get(_plain(name))
         )
 
     def _holds(self, tool: Any, model: Any, channel: str | None, agent: str, field: Any) -> bool:

@@ -57,10 +57,10 @@ def verdict_of(outcome: Outcome[ToolCall]) -> Verdict:
 
 def answer_of(outcome: Outcome[ToolCall], gate: str) -> str:
     """What the gate, or without one the whole chain, answered at a stage, in words."""
-    asked = [entry for entry in outcome.trail if not entry.skipped]
-    if not asked:
+    entries = [entry for entry in outcome.trail if not entry.skipped]
+    if not entries:
         return "its filter keeps it from being asked" if gate else "the filters of all hooks keep them from being asked"
-    failed = [f"{'it' if gate else f'hook {entry.hook}'} failed, {entry.error}" for entry in asked if entry.failure]
+    failed = [f"{'it' if gate else f'hook {entry.hook}'} failed, {entry.error}" for entry in entries if entry.failure]
     action: str = outcome.action
     if outcome.approved is not None:
         action = "approved" if outcome.approved else "denied"

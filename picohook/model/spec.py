@@ -158,7 +158,7 @@ class ProofOfLife(Settings):
 
 
 class Parts(Settings):
-    """How often a hook is asked about parts of a response, and what of them the user sees."""
+    """How often a hook is asked about parts of a response, and how much of them the user sees."""
 
     characters: int = Field(default=64, ge=1, description="New characters before it is asked again.")
     interval: float = Field(
@@ -333,9 +333,9 @@ class HookSpec(Settings):
 
     @model_validator(mode="after")
     def _one_kind(self) -> HookSpec:
-        given = [kind for kind in KINDS_OF_HOOK if getattr(self, kind)]
-        if len(given) > 1:
-            raise ValueError(f"has {' and '.join(given)}: a hook is one of {', '.join(KINDS_OF_HOOK)}")
+        kinds = [kind for kind in KINDS_OF_HOOK if getattr(self, kind)]
+        if len(kinds) > 1:
+            raise ValueError(f"has {' and '.join(kinds)}: a hook is one of {', '.join(KINDS_OF_HOOK)}")
         if self.model is not None and self.prompt is None:
             raise ValueError("has a model, and no prompt to ask it")
         if self.fallback is not None and self.nats is None:

@@ -24,12 +24,12 @@ class Notes:
 
     def wire(self) -> dict[str, Any]:
         """The plain JSON form, without empty fields."""
-        given = {
+        fields = {
             "system_message": self.system_message,
             "additional_context": self.additional_context,
             "inject_messages": list(self.inject_messages),
         }
-        return {key: value for key, value in given.items() if value}
+        return {key: value for key, value in fields.items() if value}
 
 
 @dataclass(slots=True)

@@ -41,16 +41,16 @@ class Log:
     __slots__ = ("_failed", "_fields", "_standard", "_target")
 
     def __init__(self, target: Logger | None = None) -> None:
-        given: Any = _STDLIB if target is None else target
-        if given is logging:  # the module logs to the root
-            given = logging.getLogger()
-        if not all(_takes_fields(getattr(given, level, None)) for level in LEVELS):
+        logger: Any = _STDLIB if target is None else target
+        if logger is logging:  # the module logs to the root
+            logger = logging.getLogger()
+        if not all(_takes_fields(getattr(logger, level, None)) for level in LEVELS):
             raise PicohookError(
-                f"{given!r} is not a logger: its methods {', '.join(LEVELS)} must take a text and keywords"
+                f"{logger!r} is not a logger: its methods {', '.join(LEVELS)} must take a text and keywords"
             )
-        standard = isinstance(given, logging.Logger | logging.LoggerAdapter)
-        self._standard: logging.Logger | logging.LoggerAdapter[Any] | None = given if standard else None
-        self._target: FieldLogger | None = None if standard else given
+        standard = isinstance(logger, logging.Logger | logging.LoggerAdapter)
+        self._standard: logging.Logger | logging.LoggerAdapter[Any] | None = logger if standard else None
+        self._target: FieldLogger | None = None if standard else logger
         self._fields: dict[str, Any] = {}
         self._failed = [0]
 

@@ -1,7 +1,8 @@
 """Paces the starts of a host's processes, so that each soon gets what it needs of the processors.
 
 A start has its turn from the reading of its files to the answer to hello. A few have theirs at once. While a processor is free,
-more do. A hook that waits for something else, such as a network, does not hold up others: its turn is over.
+more do. While turns are short, more do too: a launcher starts many at once in less time than one after another. A hook that
+waits for something else, such as a network, does not hold up others: its turn is over.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 LEAST, FOR_EACH_PROCESSOR = 8, 4
 """How many starts have their turn at once."""
+SHORT, SHORT_MOST = 0.1, 32
+"""A turn of fewer seconds lets one more start have its turn at once, up to so many. A longer turn sets this back."""
 LOOK, MORE = 0.01, 8
 """Seconds between two looks at the processors, and how many more starts get their turn if one is free."""
 TURN_MOST = 5.0
@@ -35,7 +38,7 @@ class StartTurns:
 
     def __init__(self, reactor: Reactor) -> None:
         self._reactor = reactor
-        self._at_once = max(LEAST, FOR_EACH_PROCESSOR * processors())
+        self._least = self._at_once = max(LEAST, FOR_EACH_PROCESSOR * processors())
         self._given: dict[Start, float] = {}
         """The starts that have their turn, and since when."""
         self._waiting: dict[Start, anyio.Event] = {}
@@ -56,7 +59,10 @@ class StartTurns:
     def over(self, start: Start) -> None:
         """Give the turn of this start to the next one. Does nothing if the turn is over already."""
         self._waiting.pop(start, None)
-        if self._given.pop(start, None) is not None:
+        since = self._given.pop(start, None)
+        if since is not None:
+            short = self._reactor.now() - since < SHORT
+            self._at_once = max(self._least, min(self._at_once + 1, SHORT_MOST) if short else 0)
             self._give(self._at_once)
         self._rest()
 

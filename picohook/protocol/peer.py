@@ -28,7 +28,7 @@ from .messages import InvalidLine, Notification, Reply, Request, Response
 from .responses import read_response
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 GATHER = 64
 """The most buffers that `data_to_send` returns: enough for an efficient write, and within every system's limit."""
@@ -59,7 +59,7 @@ class NotificationReceived:
     """The hook sent a notification that its capabilities allow: a log line or progress."""
 
     method: str
-    params: Mapping[str, Any]
+    params: dict[str, Any]
 
 
 @dataclass(slots=True)

@@ -174,10 +174,10 @@ def decision_to_json(decision: Decision) -> dict[str, Any]:
 
 def decision_from_json(values: dict[str, Any]) -> Decision:
     """The decision with this JSON form. Raises `LookupError`, `TypeError` or `ValueError` if there is none."""
-    given = {name: value for name, value in values.items() if name != "hook"}
-    kind = _DECISIONS[given.pop("kind")]
-    if "notes" in given:
-        notes = given["notes"]
-        given["notes"] = Notes(**{**notes, "inject_messages": tuple(notes.get("inject_messages", ()))})
-    decision: Decision = kind(**given)
+    fields = {name: value for name, value in values.items() if name != "hook"}
+    kind = _DECISIONS[fields.pop("kind")]
+    if "notes" in fields:
+        notes = fields["notes"]
+        fields["notes"] = Notes(**{**notes, "inject_messages": tuple(notes.get("inject_messages", ()))})
+    decision: Decision = kind(**fields)
     return decision

@@ -234,9 +234,9 @@ class Reader:
         self.chains[line.chain] = chain
         return chain
 
-    def _decision(self, stage: Stage[Any], given: dict[str, Any]) -> tuple[str, Decision]:
+    def _decision(self, stage: Stage[Any], values: dict[str, Any]) -> tuple[str, Decision]:
         try:
-            hook, decision = given["hook"], decision_from_json(given)
+            hook, decision = values["hook"], decision_from_json(values)
         except (LookupError, TypeError, ValueError):
             raise self.wrong("said: is not a decision") from None
         if not isinstance(hook, str) or decision.action not in stage.actions - {PAUSE}:

@@ -99,8 +99,8 @@ class Comparison:
 
     def payloads(self) -> tuple[Any, Any]:
         """The recorded payload and the replayed one."""
-        asked = editable(self.params)
-        return self.recorded.get("payload", asked), self.replayed.get("payload", asked)
+        before = editable(self.params)
+        return self.recorded.get("payload", before), self.replayed.get("payload", before)
 
 
 class Replay:
@@ -120,13 +120,13 @@ class Replay:
 
     async def chains(self, entries: Iterable[Entry], host: Engine) -> AsyncIterator[Comparison]:
         """Ask every chain, and tell every event. Yields each chain's comparison."""
-        asked: dict[int, ChainEnded] = {}
+        replayed: dict[int, ChainEnded] = {}
         for entry in entries:
             match entry:
                 case Chain():
-                    asked[entry.number] = await self._ask(host, entry)
+                    replayed[entry.number] = await self._ask(host, entry)
                 case ChainEnded(_, chain):
-                    again = asked.pop(chain.number)
+                    again = replayed.pop(chain.number)
                     changed = _changed_actions(_actions(entry), _actions(again))
                     yield Comparison(
                         chain.line_number,
@@ -139,32 +139,32 @@ class Replay:
                         _errors(again),
                     )
                 case ChainAbandoned():
-                    del asked[entry.chain.number]
+                    del replayed[entry.chain.number]
                     self.unanswered += 1
                 case EventEmitted():
                     await host.emit_and_wait(entry.kind, entry.payload, meta=entry.meta)
-        self.unanswered += len(asked)
+        self.unanswered += len(replayed)
 
     async def of_hook(self, name: str, entries: Iterable[Entry], host: Engine) -> AsyncIterator[Comparison]:
         """Ask and tell this hook alone, each time that the record did. Yields each answer's comparison.
 
         The host has no other hook.
         """
-        asked: dict[int, tuple[HookAsked, Facts, dict[str, str]]] = {}
+        replayed: dict[int, tuple[HookAsked, Facts, dict[str, str]]] = {}
         for entry in entries:
             match entry:
                 case HookAsked(stands_in=False) if entry.hook == name:
                     end = await self._ask(host, entry.chain, payload_of(entry.chain.stage, entry.params), alone=True)
-                    asked[entry.chain.number] = entry, _only(end, entry), _errors(end)
-                case HookAnswered(line, chain) if line.hook == name and chain.number in asked:
-                    ask, *now = asked.pop(chain.number)
+                    replayed[entry.chain.number] = entry, _only(end, entry), _errors(end)
+                case HookAnswered(line, chain) if line.hook == name and chain.number in replayed:
+                    ask, *now = replayed.pop(chain.number)
                     yield Comparison(ask.line_number, chain.stage, ask.params, name, entry.facts, now[0], {}, now[1])
-                case ChainEnded() | ChainAbandoned() if entry.chain.number in asked:
-                    del asked[entry.chain.number]
+                case ChainEnded() | ChainAbandoned() if entry.chain.number in replayed:
+                    del replayed[entry.chain.number]
                     self.unanswered += 1
                 case EventEmitted() if name in entry.hooks:
                     await host.emit_and_wait(entry.kind, entry.payload, meta=entry.meta)
-        self.unanswered += len(asked)
+        self.unanswered += len(replayed)
 
     async def _ask(
         self, host: Engine, chain: Chain, payload: Payload | None = None, *, alone: bool = False
@@ -216,11 +216,11 @@ def same(one: Any, other: Any) -> bool:
 
 def choose_hook(hooks: dict[str, RecordedHook], name: str | None) -> str:
     """The name of the only hook that was asked, or `name`. Raises `PicohookError`."""
-    asked = sorted(hook for hook, recorded in hooks.items() if recorded.stages)
-    if not asked:
+    names = sorted(hook for hook, recorded in hooks.items() if recorded.stages)
+    if not names:
         raise PicohookError("no hook was asked anything in this record")
-    if name is None and len(asked) > 1:
-        raise PicohookError(f"the record has several hooks: name one with --hook ({', '.join(asked)})")
-    if name is not None and name not in asked:
-        raise PicohookError(f"no hook {name!r} was asked in this record (there are: {', '.join(asked)})")
-    return name or asked[0]
+    if name is None and len(names) > 1:
+        raise PicohookError(f"the record has several hooks: name one with --hook ({', '.join(names)})")
+    if name is not None and name not in names:
+        raise PicohookError(f"no hook {name!r} was asked in this record (there are: {', '.join(names)})")
+    return name or names[0]

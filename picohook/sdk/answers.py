@@ -72,13 +72,13 @@ class Answer(dict[str, Any]):
         """The payload with the hook's edits, as the host uses it from then on."""
         form = STAGES[self.stage].form()
         part = form.part
-        given = form.carried(self._read) or {}
+        carried = form.carried(self._read) or {}
 
         def editable(value: Mapping[str, Any]) -> dict[str, Any]:
             inner = value.get(part) if part else value
             return {name: value for name, value in (inner or value).items() if part or name not in FIXED}
 
-        edits = {name: value for name, value in editable(given).items() if value is not None}
+        edits = {name: value for name, value in editable(carried).items() if value is not None}
         target = (self._params.get(part) or {}) if part else self._params
         if form.editable is None:
             edits = fold_case(edits, target.keys())

@@ -259,8 +259,8 @@ class Interception(Call):
         target = self._params
         if self.part:
             target = target.setdefault(self.part, {})
-        given = {name: value for name, value in fields.items() if value is not None}
-        target.update(given)
+        edits = {name: value for name, value in fields.items() if value is not None}
+        target.update(edits)
         self._changed = (self._changed or set()) | ({self.part} if self.part else fields.keys())
         if reason:
             self.note(reason=reason)

@@ -70,8 +70,8 @@ def schema_of_parameters(function: Callable[..., Any]) -> tuple[dict[str, Any], 
 
 
 def _annotations(function: Callable[..., Any]) -> dict[str, Any]:
-    given = function.__annotations__
-    plain = {name: _NAMED.get(kind, kind) if isinstance(kind, str) else kind for name, kind in given.items()}
+    annotations = function.__annotations__
+    plain = {name: _NAMED.get(kind, kind) if isinstance(kind, str) else kind for name, kind in annotations.items()}
     if not any(isinstance(kind, str) for name, kind in plain.items() if name != "return"):
         return plain
     from typing import get_type_hints  # noqa: PLC0415 - for annotations that are text

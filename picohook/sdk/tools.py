@@ -51,9 +51,9 @@ class Tool:
         wrong = problems(call.arguments, self.parameters)
         if wrong:
             return call.respond(f"{self.name}: {'; '.join(wrong)}", is_error=True)
-        given = {self._takes_call: call} if self._takes_call else {}
+        arguments = {self._takes_call: call} if self._takes_call else {}
         try:
-            value = self._call(**call.arguments, **given)
+            value = self._call(**call.arguments, **arguments)
             if hasattr(value, "__await__"):
                 return self._later(call, value)
             return _respond(call, value)

@@ -60,10 +60,10 @@ class RemoteTurn(Turn):
         self._paused_at: dict[str, tuple[Outcome[Any], set[str]]] = {}
         """The pauses, by the id of the tool call: the outcome, and the hooks that had decided."""
 
-    async def ask(self, stage: Stage[Any], given: Payload) -> Outcome[Any]:
+    async def ask(self, stage: Stage[Any], own: Payload) -> Outcome[Any]:
         """The outcome of one stage. Fills in fields that the client left out of the payload. Raises `RetryLimitError`."""
-        payload = self._next_request(given) if isinstance(given, LLMRequest) else given
-        changed = payload is not given
+        payload = self._next_request(own) if isinstance(own, LLMRequest) else own
+        changed = payload is not own
         payload = payload.model_copy(update=self._filled_in(stage, payload))
         outcome: Outcome[Any] = await getattr(self.host, stage.name)(payload)
         if changed and outcome.action == words.CONTINUE:
@@ -75,8 +75,8 @@ class RemoteTurn(Turn):
     ) -> DecidedCall:
         """`Turn.decide`, with the fields that the client left out."""
         del known
-        given = BEFORE_TOOL.given(call)
-        call = given.model_copy(update=self._filled_in(BEFORE_TOOL, given))
+        payload = BEFORE_TOOL.given(call)
+        call = payload.model_copy(update=self._filled_in(BEFORE_TOOL, payload))
 
         decided = DecidedCall(self.host, call, self._take_of_tool, on_pause)
         try:
@@ -117,7 +117,7 @@ class RemoteTurn(Turn):
 
     def _filled_in(self, stage: Stage[Any], payload: Payload) -> dict[str, Any]:
         """Values for the fields of the payload that the client left out, and the meta."""
-        given = {name: value for name, value in payload.meta.__dict__.items() if value}
+        ids = {name: value for name, value in payload.meta.__dict__.items() if value}
         known: dict[str, Any] = {
             "model": self._model,
             "system_prompt": self._system_prompt,
@@ -127,7 +127,7 @@ class RemoteTurn(Turn):
         missing = _FROM_LAST_REQUEST.get(stage.name, frozenset()) - payload.model_fields_set
         return {
             **{name: known[name] for name in missing if known[name]},
-            "meta": self.meta.model_copy(update={"source": _SOURCES.get(stage.name, f"turn.{stage.mode}"), **given}),
+            "meta": self.meta.model_copy(update={"source": _SOURCES.get(stage.name, f"turn.{stage.mode}"), **ids}),
             "channel": payload.channel or self.session.channel,
             "chat_id": payload.chat_id or self.session.chat_id,
             "context": payload.context or self.session.context,
@@ -142,7 +142,7 @@ class RemoteTurn(Turn):
 
     # Outcomes.
 
-    def _record(self, outcome: Outcome[Any], given: Payload, decided: Collection[str] = ()) -> Outcome[Any]:
+    def _record(self, outcome: Outcome[Any], payload: Payload, decided: Collection[str] = ()) -> Outcome[Any]:
         """Keep what the turn needs of an outcome, and emit its events. Raises `RetryLimitError`."""
         if outcome.stage == "before_llm" and outcome.action != words.RETRY:
             self.asked_with(outcome)
@@ -153,17 +153,17 @@ class RemoteTurn(Turn):
         concluded = getattr(self, f"_concluded_{outcome.stage}", None)
         if concluded is not None:
             concluded(outcome)
-        self._keep_pause(outcome, given, decided)
+        self._keep_pause(outcome, payload, decided)
         if outcome.action == words.RETRY:
             self._again = outcome.stage in {"before_llm", "after_llm"}
             self._rounds.spend(outcome.feedback, outcome.payload)
         return outcome
 
-    def _keep_pause(self, outcome: Outcome[Any], given: Payload, decided: Collection[str] = ()) -> None:
+    def _keep_pause(self, outcome: Outcome[Any], payload: Payload, decided: Collection[str] = ()) -> None:
         """Keep the outcome for `resume`, if it is a pause."""
         if outcome.action == words.PAUSE:
             call_id = getattr(outcome.payload, "tool_call_id", None) or ""
-            stale = not_asked_again(self.host, outcome, given)
+            stale = not_asked_again(self.host, outcome, payload)
             self._paused_at[call_id] = outcome, {*decided, *decided_in(outcome)} - stale
 
     def _concluded_before_prompt(self, outcome: Outcome[Any]) -> None:

@@ -67,6 +67,8 @@ class Channel:
     and calls `close(error)`, which gives every pending call that error at once.
     """
 
+    __deletable__ = ("_deadlines", "_on_cancel", "_on_fault", "_read")  # for mypyc
+
     def __init__(
         self,
         reactor: Reactor,

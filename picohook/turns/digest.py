@@ -19,7 +19,7 @@ def call_digest(call: ToolCall) -> bytes:
 
 def approved_digest(before: Outcome[ToolCall]) -> bytes | None:
     """The digest of the call that hooks were asked about last; None if the outcome holds another call by now."""
-    asked = before.asked
-    if asked is not None and asked.payload is before.payload:
-        return hashlib.sha256(asked.params()).digest()  # a later change in place is seen before the tool runs
+    shown = before.asked
+    if shown is not None and shown.payload is before.payload:
+        return hashlib.sha256(shown.params()).digest()  # a later change in place is seen before the tool runs
     return call_digest(before.payload) if before.intact else None

@@ -80,9 +80,11 @@ class DecidedRequest(Decided):
         `released` is the number of characters that the user has seen already. Hooks cannot change these.
         """
         self.close()
-        given = _response(answer, self.request)
+        response = _response(answer, self.request)
         with self.operation.work():
-            after = await self.host.after_llm(given.model_copy(update={"released": released}) if released else given)
+            after = await self.host.after_llm(
+                response.model_copy(update={"released": released}) if released else response
+            )
             answered(self.host, after.payload)
             self.take(after)
             if after.action == words.RETRY:

@@ -110,13 +110,13 @@ class PausedTurn(DeferredModel):
         """Read the JSON of `to_json`. Raises `PicohookError` for any other text, and with a key if the MAC does not fit."""
         _require_key(key)
         try:
-            given = json.loads(text)
+            state = json.loads(text)
         except (ValueError, RecursionError) as error:
             raise PicohookError(f"this is not a paused turn: {error}") from None
-        turn = given.get("turn") if isinstance(given, dict) else None
+        turn = state.get("turn") if isinstance(state, dict) else None
         if not isinstance(turn, dict):
             raise PicohookError("this is not a paused turn: it is not an object with a `turn`")
-        if key is not None and not _fits(given.get("mac"), _mac(turn, key)):
+        if key is not None and not _fits(state.get("mac"), _mac(turn, key)):
             raise PicohookError(
                 "the paused turn was changed, or sealed with another key: resume without a key to ask again"
             )
@@ -139,8 +139,8 @@ def _require_key(key: bytes | None) -> None:
         raise PicohookError("an empty key seals nothing: give one that only your program has")
 
 
-def _fits(given: object, mac: str) -> bool:
-    return isinstance(given, str) and hmac.compare_digest(given.encode("utf-8", "replace"), mac.encode())
+def _fits(answer: object, mac: str) -> bool:
+    return isinstance(answer, str) and hmac.compare_digest(answer.encode("utf-8", "replace"), mac.encode())
 
 
 def _mac(turn: Any, key: bytes) -> str:
@@ -161,9 +161,9 @@ def guards_of(host: Engine) -> set[str]:
     return {hook.name for hook in host.hooks if hook.spec.guard}
 
 
-def not_asked_again(host: Engine, outcome: Outcome[Any], given: Payload) -> set[str]:
+def not_asked_again(host: Engine, outcome: Outcome[Any], payload: Payload) -> set[str]:
     """The guards whose decision no longer counts, because the pause came before they were asked about a changed payload."""
-    return set() if outcome.payload is given else guards_of(host)
+    return set() if outcome.payload is payload else guards_of(host)
 
 
 def require_taken(answered: Answered | None, outcome: Outcome[Any]) -> None:

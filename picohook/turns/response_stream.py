@@ -1,4 +1,4 @@
-"""A response of the model that arrives in pieces, and what of it the user may see before its end."""
+"""A response of the model that arrives in pieces, and how much of it the user may see before its end."""
 
 from __future__ import annotations
 
@@ -111,10 +111,10 @@ class ResponseStream:
     def _parts(self) -> Parts | None:
         """How the hooks are asked about parts; None if nothing is released before the end."""
         wanted = [hook.parts for hook in self._decided.host.may_ask(AFTER_LLM, self._about)]
-        given = [parts for parts in wanted if parts is not None]
-        if self._held or len(given) < len(wanted):
+        settings = [parts for parts in wanted if parts is not None]
+        if self._held or len(settings) < len(wanted):
             return None
-        return reduce(Parts.along_with, given) if given else Parts()
+        return reduce(Parts.along_with, settings) if settings else Parts()
 
     async def _ask(self, window: int) -> int:
         """after_llm, about the text so far. Returns how many characters of it hooks agree to.

@@ -93,7 +93,7 @@ class DecidedCall(Decided):
         """The outcome of before_tool after all pauses, each with the decision of `on_pause` in its place."""
         from .paused import decided_in, not_asked_again, require_taken  # noqa: PLC0415 - most programs never pause
 
-        given, decided = self._given, set[str]()
+        payload, decided = self._given, set[str]()
         while before.action == words.PAUSE:
             try:
                 decision = on_pause(before)
@@ -101,9 +101,9 @@ class DecidedCall(Decided):
                 self.operation.ended(words.PAUSE)  # the pause lasts, in the framework's form
                 raise
             decided = decided | decided_in(before)
-            decided -= not_asked_again(self.host, before, given)
-            answered, given = (before.hook, decision), before.payload
-            before = await self.host.before_tool(given, answered=answered, skip=decided)
+            decided -= not_asked_again(self.host, before, payload)
+            answered, payload = (before.hook, decision), before.payload
+            before = await self.host.before_tool(payload, answered=answered, skip=decided)
             require_taken(answered, before)
             self.take(before)
         return before
@@ -226,10 +226,10 @@ async def decide(
     on_pause: OnPause | None = None,
 ) -> DecidedCall:
     """before_tool and approve_tool. See `Host.decide`."""
-    given: ToolCall = deep_copy(BEFORE_TOOL.given(call))  # the caller's later changes do not count
-    if known is not None and (decided := known.again(given)) is not None:
+    payload: ToolCall = deep_copy(BEFORE_TOOL.given(call))  # the caller's later changes do not count
+    if known is not None and (decided := known.again(payload)) is not None:
         return decided
-    decided = DecidedCall(host, given, took, on_pause)
+    decided = DecidedCall(host, payload, took, on_pause)
     await decided.ask()
     return decided
 

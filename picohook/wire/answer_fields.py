@@ -38,9 +38,9 @@ def misspelled(form: AnswerForm, answer: dict[str, Any]) -> list[str]:
     return found
 
 
-def _misspelled(given: Mapping[str, Any], names: Collection[str]) -> list[str]:
+def _misspelled(answer: Mapping[str, Any], names: Collection[str]) -> list[str]:
     by_case = set(map(lower, names))
-    return [str(name) for name in given if name not in names and lower(name) in by_case]
+    return [str(name) for name in answer if name not in names and lower(name) in by_case]
 
 
 def is_set(value: Any) -> bool:
@@ -90,14 +90,14 @@ def _is_no(name: str, value: Any) -> bool:
 
 def misplaced(result: Any, beside: Mapping[str, Any]) -> str:
     """Why an answer with these fields beside its `result` cannot be used; empty if it can."""
-    said = meaningful(beside)
+    names = meaningful(beside)
     if isinstance(result, dict):
         wrong = {"result", "error"} | ({"action"} - set(map(lower, result)))
-        said = [name for name in said if lower(name) in wrong]
-    said += [name for name in beside if lower(name) == "approved"]
-    if not said:
+        names = [name for name in names if lower(name) in wrong]
+    names += [name for name in beside if lower(name) == "approved"]
+    if not names:
         return ""
-    return f"`{_shown(said[0])}` is beside its `result`, where the host does not read it: put it inside `result`"
+    return f"`{_shown(names[0])}` is beside its `result`, where the host does not read it: put it inside `result`"
 
 
 def understand(form: AnswerForm, answer: dict[str, Any]) -> dict[str, Any]:
@@ -115,14 +115,14 @@ def understand(form: AnswerForm, answer: dict[str, Any]) -> dict[str, Any]:
 
 
 def _require_decision(form: AnswerForm, answer: Mapping[str, Any]) -> None:
-    said = meaningful(answer) or [name for name in ("patch",) if answer.get(name)]  # a null in a patch means something
-    if not said or any(name in said for name in NOTES):
+    names = meaningful(answer) or [name for name in ("patch",) if answer.get(name)]  # a null in a patch means something
+    if not names or any(name in names for name in NOTES):
         return
     carried, patch = form.carried(answer), form.patch(answer)
     for payload, meant in ((carried, is_set(carried)), (patch, patch)):
         if meant and (not isinstance(payload, dict) or form.known(payload)):
             return
-    raise ValueError(f"the answer has no `action`, and {_mistaken(form, answer, said)}")
+    raise ValueError(f"the answer has no `action`, and {_mistaken(form, answer, names)}")
 
 
 def _require_edit(form: AnswerForm, answer: Mapping[str, Any]) -> None:
@@ -132,18 +132,18 @@ def _require_edit(form: AnswerForm, answer: Mapping[str, Any]) -> None:
     if any(not isinstance(one, dict) or form.known(one) for one in payloads) or answer.get("patch") == {}:
         return  # an empty patch is a patch without changes
     carried = [name for name in (form.carries, "patch") if answer.get(name)]
-    said = carried + [name for name in meaningful(answer) if name not in {"action", *NOTES, *carried}]
-    if not said:
+    names = carried + [name for name in meaningful(answer) if name not in {"action", *NOTES, *carried}]
+    if not names:
         if any(is_set(answer.get(name)) for name in NOTES):
             return
         raise ValueError(f"`modify` came without {_carriers(form)}")
-    raise ValueError(f"`modify` changes nothing: {_mistaken(form, answer, said)}")
+    raise ValueError(f"`modify` changes nothing: {_mistaken(form, answer, names)}")
 
 
-def _mistaken(form: AnswerForm, answer: Mapping[str, Any], said: list[str]) -> str:
+def _mistaken(form: AnswerForm, answer: Mapping[str, Any], names: list[str]) -> str:
     """A message that names the wrong field and what its author probably meant."""
-    guesses = ((name, guess_for(form, name, answer[name])) for name in said)
-    name, guess = next((one for one in guesses if one[1]), (said[0], ""))
+    guesses = ((name, guess_for(form, name, answer[name])) for name in names)
+    name, guess = next((one for one in guesses if one[1]), (names[0], ""))
     if name in {form.carries, "patch"}:
         inner = ", ".join(f"`{one}`" for one in answer[name])
         wrong = f"{form.stage} cannot change {_shown(inner)}, which `{name}` has"

@@ -54,15 +54,15 @@ class AnswerForm:
         """The merge patch of an answer, with the protocol's names, or None. Raises `ValueError` for a duplicate name."""
         return self._payload(answer.get("patch"))
 
-    def _payload(self, given: Any) -> Any:
+    def _payload(self, value: Any) -> Any:
         """The edited payload, or its editable part, which may come alone or inside all of the params."""
-        if not isinstance(given, dict):
-            return given
-        plain = fold_case(given, self.outer)
+        if not isinstance(value, dict):
+            return value
+        plain = fold_case(value, self.outer)
         inner = plain.get(self.part) if self.part else None
         if isinstance(inner, dict):
             return {self.part: inner if self.editable is None else fold_case(inner, self.editable)}
-        return given if self.editable is None else plain
+        return value if self.editable is None else plain
 
     def known(self, payload: Mapping[str, Any]) -> bool:
         """Whether an edited payload has an editable field."""
@@ -71,17 +71,17 @@ class AnswerForm:
         return self.editable is None or any(name in self.editable for name in inner)
 
 
-def fold_case(given: dict[str, Any], names: AbstractSet[str]) -> dict[str, Any]:
+def fold_case(fields: dict[str, Any], names: AbstractSet[str]) -> dict[str, Any]:
     """The object with the spelling of `names`: a name that differs from one of them only in ASCII case is replaced by it.
 
     Raises `ValueError` if one of `names` occurs twice.
     """
-    if given.keys() <= names:
-        return given  # as nearly always
+    if fields.keys() <= names:
+        return fields  # as nearly always
     by_case = {lower(name): name for name in names}
     found: dict[str, Any] = {}
     spelled: dict[str, str] = {}
-    for name, value in given.items():
+    for name, value in fields.items():
         known = name if name in names else by_case.get(lower(name), name)
         if known in found:
             raise ValueError(f"`{known}` is there twice: as `{spelled[known]}` and as `{name}`")

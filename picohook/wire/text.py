@@ -49,11 +49,11 @@ def last_words(tail: str, limit: int) -> str:
     if places and raised:
         _, file, line = next((one for one in reversed(places) if not _is_library(one[1])), places[-1]).group(0, 1, 2)
         lines[begins:] = [f"{raised} ({os.path.basename(file)}:{line})"]
-    said = " | ".join(lines)
-    if len(said) > limit:
-        said = said[-limit:]
-        said = said.partition(" | ")[2] or said
-    return said
+    text = " | ".join(lines)
+    if len(text) > limit:
+        text = text[-limit:]
+        text = text.partition(" | ")[2] or text
+    return text
 
 
 _TRACEBACK = "Traceback (most recent call last)"
@@ -89,4 +89,5 @@ def _is_library(file: str) -> bool:
 
 
 _INSTALLED = r"[/\\](site-packages|dist-packages|lib[/\\]python3[^/\\]*)[/\\]"
-_LIBRARIES = (os.path.dirname(os.path.dirname(__file__)) + os.sep, os.path.dirname(os.__file__) + os.sep)
+# The last one is how modules name their files that were compiled.
+_LIBRARIES = (os.path.dirname(os.path.dirname(__file__)) + os.sep, os.path.dirname(os.__file__) + os.sep, "picohook/")

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[2]
 PATIENCE = 90
 """Seconds after which a test fails instead of waiting on."""
-NO_TERMINALS = {subprocess.PIPE, subprocess.DEVNULL}
 OF_PYTHON = re.compile("PYTHON|LANG|LC_").match
 """Settings that Python reads when it starts."""
 
@@ -92,12 +91,15 @@ class Project:
 
     @contextmanager
     def start(
-        self, *arguments: str, env: dict[str, str] | None = None, **options: Any
+        self, *arguments: str, env: dict[str, str] | None = None, starts: bool = False, **options: Any
     ) -> Iterator[subprocess.Popen[str]]:
-        """The program while it runs. A test that fails leaves none behind, and waits for none."""
+        """The program while it runs. A test that fails leaves none behind, and waits for none.
+
+        It is one that really `starts` if that matters, and for settings that Python reads at its start.
+        """
         pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         options = {**pipes, **options, "cwd": self.path, "env": self.env | (env or {}), "text": True}
-        if "preexec_fn" in options or options["stdout"] not in NO_TERMINALS or any(map(OF_PYTHON, env or ())):
+        if starts or "preexec_fn" in options or any(map(OF_PYTHON, env or ())):
             program: Any = subprocess.Popen([sys.executable, "-m", "picohook", *arguments], **options)
         else:
             program = preloaded.Popen([*arguments], **options)
@@ -113,9 +115,10 @@ class Project:
         assert "Traceback" not in err, err
         return Result(process.returncode, out, err)
 
-    def shell(self, script: str) -> Result:
-        """Run a bash script in which `picohook` is the program."""
-        function = f'picohook() {{ "{sys.executable}" -m picohook "$@"; }}\n'
+    def shell(self, script: str, *, starts: bool = False) -> Result:
+        """Run a bash script in which `picohook` is the program. It is one that really `starts` if that matters."""
+        command = f'"{sys.executable}" -m picohook' if starts else f'"{preloaded.program("picohook")}"'
+        function = f'picohook() {{ {command} "$@"; }}\n'
         done = subprocess.run(
             ["bash", "-c", function + script],
             cwd=self.path,

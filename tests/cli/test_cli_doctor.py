@@ -404,7 +404,7 @@ def test_no_configuration_is_a_warning(project, examine):
     report = examine(named=False)
 
     assert [one["message"] for one in report.findings if one["level"] == "warning"] == [
-        "there is none here, and none of your own"
+        "there is no configuration here, and none of your own"
     ]
 
 

@@ -91,7 +91,8 @@ def test_a_reader_that_goes_away_ends_it_quietly_and_its_hooks(project):
 def test_a_closed_or_full_stdout_shows_no_traceback(project):
     project.hook("gate", "")
 
-    done = project.shell("""
+    done = project.shell(
+        """
         picohook list --config picohook.toml >&-; echo $?
         picohook list --config picohook.toml > /dev/full; echo $?
         picohook --help > /dev/full; echo $?
@@ -99,7 +100,9 @@ def test_a_closed_or_full_stdout_shows_no_traceback(project):
         picohook --version > /dev/full; echo $?
         picohook --version >&-; echo $?
         picohook call 2>&-; echo $?
-    """)
+    """,
+        starts=True,
+    )
 
     assert done.out.split() == ["0", "1", "1", "1", "1", "1", "2"]
     assert done.err == "Error: standard output cannot be written: No space left on device\n" * 4
@@ -109,7 +112,7 @@ def test_help_for_a_reader_that_has_gone_is_not_an_error(project):
     ours, theirs = os.pipe()
     os.close(ours)
 
-    with project.start("--help", stdout=theirs) as process:
+    with project.start("--help", stdout=theirs, starts=True) as process:
         os.close(theirs)
         assert process.communicate(timeout=30) == (None, "")
         assert process.returncode == 1

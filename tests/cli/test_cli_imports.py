@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+from picohook.cli import commands as commands_package
 from picohook.cli.app import COMMANDS, load_command
 
 COSTLY = {"anyio", "httpx", "jsonrpcserver", "orjson", "pydantic", "rich", "structlog", "trio", "typer", "yaml"}
@@ -111,3 +113,9 @@ def test_a_command_imports_no_library_that_it_may_not_need(project, command, not
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_list_of_commands_has_the_first_line_of_each_help(name):
     assert load_command(name).help.partition("\n")[0] == COMMANDS[name]
+
+
+def test_each_command_is_in_a_file_of_its_name():
+    files = Path(commands_package.__file__).parent.glob("*.py")
+
+    assert {file.stem for file in files} - {"__init__"} == COMMANDS.keys()

@@ -8,25 +8,24 @@ import re
 import resource
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
+import preloaded
 import pytest
+import toolchains
 
 from picohook.cli.commands.new import contents
 from picohook.config import load
 from picohook.model.stages import STAGES
 
-from .conftest import PATIENCE, ROOT
+from .conftest import PATIENCE
 
 ALL = ",".join(STAGES)
-BIN = os.path.dirname(sys.executable)  # where python3 is this one
 LANGUAGES = ("python", "node", "typescript", "go", "rust", "bash")
-NODE_MODULES = ROOT / "hooks_examples" / "typescript" / "node_modules"
 NEEDS = {
     "python": ("python3",),
     "node": ("node",),
-    "typescript": ("node", str(NODE_MODULES / ".bin" / "tsc")),
+    "typescript": ("node", str(toolchains.NODE_MODULES / ".bin" / "tsc")),
     "go": ("go",),
     "rust": ("cargo",),
     "bash": ("bash", "jq"),
@@ -36,7 +35,7 @@ NEEDS = {
 @pytest.fixture
 def new(project):
     """Makes a hook, and gives what it says of it."""
-    project.env["PATH"] = BIN + os.pathsep + project.env["PATH"]
+    project.env["PATH"] = os.pathsep.join((toolchains.programs(), preloaded.programs(), project.env["PATH"]))
 
     def run(language, stages=ALL, name="made"):
         missing = [program for program in NEEDS[language] if shutil.which(program) is None]
@@ -69,11 +68,7 @@ def in_shell(project, command):
 def build(project, made):
     if made["build"] is None:
         return
-    command = made["build"]
-    if "npm install" in command:
-        (project.path / "node_modules").symlink_to(NODE_MODULES)
-        command = command.replace("npm install", "true")
-    built = in_shell(project, command)
+    built = in_shell(project, made["build"])
     assert built.returncode == 0, built.stdout
     assert "warning" not in built.stdout
 

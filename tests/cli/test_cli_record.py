@@ -262,7 +262,8 @@ def test_a_full_disk_affects_only_the_record_which_stays_readable(project):
     project.hook("guard", GUARD % 2)
     script(project, range(200))
 
-    done = project.shell("ulimit -f 16; picohook run script.jsonl --config picohook.toml --record session.jsonl --json")
+    run = "ulimit -f 16; picohook run script.jsonl --config picohook.toml --record session.jsonl --json"
+    done = project.shell(run, starts=True)
     traced = project("trace", "session.jsonl", "--json")
 
     assert done.code == 0

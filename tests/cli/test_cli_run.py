@@ -149,14 +149,14 @@ def test_a_script_may_be_a_pipe_or_a_file_that_an_event_loop_cannot_wait_for(pro
     project.hook("echo", ECHO)
     script(project, ASK % 1)
 
+    pipe = project.shell("picohook run <(cat script.jsonl) --config picohook.toml --json", starts=True)
     done = project.shell("""
-        picohook run <(cat script.jsonl) --config picohook.toml --json &&
         picohook run - --config picohook.toml --json < script.jsonl &&
         picohook run /dev/null --config picohook.toml --json
     """)
 
-    assert (done.code, done.err) == (0, "")
-    assert [line["reason"] for line in done.lines] == ["1", "1"]
+    assert (pipe.code, pipe.err, done.code, done.err) == (0, "", 0, "")
+    assert [line["reason"] for line in (*pipe.lines, *done.lines)] == ["1", "1"]
 
 
 @pytest.mark.parametrize("name", ["missing.jsonl", "."])

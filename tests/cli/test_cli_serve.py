@@ -247,14 +247,14 @@ def test_a_wrong_address_for_metrics_is_an_error_and_leaves_nothing(project):
 def test_closed_streams_are_an_error(project):
     project.hook("guard", ECHO)
     for closed in ("<&-", ">&-"):
-        done = project.shell(f"picohook serve --config {project.config} {closed}")
+        done = project.shell(f"picohook serve --config {project.config} {closed}", starts=True)
         assert done.code == 1
         assert re.search("Error: standard input, output or error is closed", done.err)
 
 
 def test_answers_that_cannot_be_written_are_an_error(project):
     project.hook("guard", ECHO)
-    with open("/dev/full", "w") as full, project.start("serve", *NAMED, stdin=-1, stdout=full) as process:
+    with open("/dev/full", "w") as full, project.start("serve", *NAMED, starts=True, stdin=-1, stdout=full) as process:
         _, err = process.communicate(request(1, "before_tool", tool="x"), timeout=PATIENCE)
     assert (process.returncode, err) == (1, "Error: standard output cannot be written: No space left on device\n")
 

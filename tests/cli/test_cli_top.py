@@ -60,7 +60,7 @@ def agent(project):
     project.hook("two", "def before_tool(params): sys.exit(1)", restart=0)
     project.config.write_text(project.config.read_text().replace("restart = 0", "restart = { max_starts = 1 }"))
     with subprocess.Popen(
-        [sys.executable, "-c", AGENT],
+        [project.python, "-c", AGENT],
         cwd=project.path,
         env=project.env,
         stdin=subprocess.PIPE,

@@ -30,11 +30,11 @@ def bare(tmp_path):
     env = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
     env["PYTHONPATH"] = str(ROOT)
 
-    def start(*arguments, files=()):
+    def start(*arguments, files=(), python=HOOK[0]):
         for name, text in dict(files).items():
             (tmp_path / name).write_text(text)
         return subprocess.run(
-            [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *INSTALLED, *arguments],
+            [python, "-m", "pytest", "-p", "no:cacheprovider", *INSTALLED, *arguments],
             cwd=tmp_path,
             env=env,
             capture_output=True,
@@ -84,7 +84,7 @@ def test_a_should_that_fails_is_an_expected_failure(run):
 
 def test_a_stage_that_is_not_served_is_skipped_unless_it_is_named(run):
     files = {"hook.py": (ROOT / "hooks_examples" / "logger.py").read_text()}
-    logger = f"--picohook-hook={shlex.join([sys.executable, 'hook.py'])}"
+    logger = f"--picohook-hook={shlex.join([HOOK[0], 'hook.py'])}"
     assert "1 skipped" in run(logger, "-k", "STAGE-5", files=files).stdout
     assert "1 failed" in run(logger, "-k", "STAGE-5", "--picohook-stages=approve_tool").stdout
 
@@ -119,7 +119,8 @@ def test_ordinary(request):
 
 
 def test_a_run_without_the_plugin_does_not_import_the_package(bare):
-    done = bare("-W", "error", files={"test_other.py": LOADED.replace("EXPECTED", "set()")})
+    files = {"test_other.py": LOADED.replace("EXPECTED", "set()")}
+    done = bare("-W", "error", files=files, python=sys.executable)
     assert "1 passed" in done.stdout, done.stdout
 
 
@@ -130,7 +131,8 @@ def test_the_package_installs_no_plugin():
 def test_without_the_option_the_plugin_loads_no_part_of_the_kit(run):
     package = {"picohook", "picohook.wire", "picohook.wire.version"}  # `import picohook` itself
     expected = package | {"picohook.conformance", "picohook.conformance.plugin"}
-    done = run("-W", "error", files={"test_other.py": LOADED.replace("EXPECTED", repr(expected))})
+    files = {"test_other.py": LOADED.replace("EXPECTED", repr(expected))}
+    done = run("-W", "error", files=files, python=sys.executable)
     assert "1 passed" in done.stdout, done.stdout
 
 

@@ -36,6 +36,8 @@ ONE_LOOP = pytest.mark.parametrize("anyio_backend", [("asyncio", {"use_uvloop": 
 """For a test whose host is in a process of its own, with an event loop of its own."""
 SOMEBODY = 12345
 """A user without any rights, for a test that runs as root."""
+AS_SOMEBODY = pytest.mark.one_worker("somebody")
+"""What that user runs a host with is found, or copied, once."""
 STUBBORN = [["ignore", "SIGTERM"], ["ignore", "SIGHUP"], ["ignore", "SIGINT"]]
 
 
@@ -57,8 +59,9 @@ def lacking(tier, user=None):
         "anyio.run(main)\n"
     )
     means = means_for(user)
+    python = preloaded.program("python") if user is None else means.python
     done = subprocess.run(
-        [means.python, "-c", program, str(means.root), CONTAIN[tier]],
+        [python, "-c", program, str(means.root), CONTAIN[tier]],
         capture_output=True, text=True, check=True, env=means.environment, cwd=means.root, **as_user(user),
     )  # fmt: skip
     return done.stdout.strip()
@@ -162,7 +165,9 @@ def grounds(*tiers):
     """Each tier as who runs the tests; and if that is root, as somebody without rights too."""
     users = [None, SOMEBODY] if os.geteuid() == 0 else [None]
     return [
-        pytest.param(Ground(tier, user), id=tier if user is None else f"{tier}-unprivileged")
+        pytest.param(Ground(tier), id=tier)
+        if user is None
+        else pytest.param(Ground(tier, user), id=f"{tier}-unprivileged", marks=AS_SOMEBODY)
         for tier in tiers
         for user in users
     ]
@@ -172,7 +177,7 @@ def each_ground_and_loop():
     """The product of both; what a user without rights lacks, it lacks on every loop, so that user has one."""
     loops = {"asyncio": ("asyncio", {"use_uvloop": False}), "trio": ("trio", {})}
     return [
-        pytest.param(options, *ground.values, id=f"{loop}-{ground.id}")
+        pytest.param(options, *ground.values, id=f"{loop}-{ground.id}", marks=ground.marks)
         for ground in grounds("namespace", "sweep")
         for loop, options in loops.items()
         if ground.values[0].user is None or loop == "asyncio"
@@ -263,7 +268,7 @@ class Hosting:
         python = preloaded.program("python") if forked else means.python
         command = [python, str(here / "hosting.py"), backend, how, json.dumps(given)]
         if terminal is not None:
-            command = [means.python, str(here / "leader.py"), *terminal.arguments, *command]
+            command = [means.python, "-I", "-S", str(here / "leader.py"), *terminal.arguments, *command]
             pass_fds = (*pass_fds, *terminal.theirs)
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=means.environment, cwd=means.root,

@@ -9,7 +9,7 @@ import signal
 
 import anyio
 import pytest
-from grounds import ONE_LOOP, SOMEBODY, Ground, Hosting, lacking, stray, version
+from grounds import AS_SOMEBODY, ONE_LOOP, SOMEBODY, Ground, Hosting, lacking, stray, version
 from scripted import HANG, SERVE
 
 from picohook import Host, RestartPolicy, Timeouts, ToolCall
@@ -57,6 +57,7 @@ async def test_file_size(tier, board, tmp_path):
         assert (tmp_path / "large").stat().st_size == 1 << 20
 
 
+@ONE_LOOP
 async def test_processor_time_ends_it_with_a_signal_that_says_why(tier, board):
     async with Host([limited(board, tier, cpu_seconds=1)], timeouts=FAR) as host:
         line = await board.line("h")
@@ -111,7 +112,10 @@ def counted(user):
     return ""
 
 
-@pytest.fixture(params=[None, SOMEBODY] if os.geteuid() == 0 else [None], ids=str)
+SOMEBODY_TOO = [pytest.param(SOMEBODY, marks=AS_SOMEBODY)] if os.geteuid() == 0 else []
+
+
+@pytest.fixture(params=[None, *SOMEBODY_TOO], ids=str)
 def ground(request):
     why = lacking("namespace", request.param) or counted(request.param)
     if why:

@@ -21,6 +21,9 @@ INTERRUPT, SUSPEND = b"\x03", b"\x1a"
 OPENS_THE_TERMINAL = ["try", ["read", "/dev/tty"], ["write", "/dev/tty"]]
 NO_TERMINAL_TO_LEAVE = ("unshare", "--mount", "sh", "-c", 'mount --bind /dev/null /dev/tty && exec "$@"', "sh")
 
+SESSIONS = [("own", ("asyncio", {"use_uvloop": False})), ("shared", ("trio", {}))]
+"""A loop for each session, where neither knows of the other."""
+
 
 @pytest.fixture(params=["own", "shared"])
 def session(request):
@@ -36,6 +39,7 @@ def away():
 
 
 @pytest.mark.parametrize("held", CONTAIN)
+@pytest.mark.parametrize(("session", "anyio_backend"), SESSIONS, ids=["own-asyncio", "shared-trio"])
 async def test_a_hook_has_no_terminal_and_keys_and_a_hang_up_reach_only_its_host(held, session, board, backend):
     if why := lacking(held):
         pytest.skip(why)

@@ -15,7 +15,7 @@ from pathlib import Path
 import anyio
 import anyio.lowlevel
 import pytest
-from grounds import CONTAIN, SOMEBODY, Ground, Held, Hosting, lacking, stray
+from grounds import AS_SOMEBODY, CONTAIN, SOMEBODY, Ground, Held, Hosting, lacking, stray
 from hosting import family
 from scripted import HELLO, PATIENCE, SERVE, children, descriptors
 
@@ -245,6 +245,38 @@ launcher_program.main()
 """
 
 
+async def test_namespaces_are_made_while_threads_ask_for_the_interpreter(monkeypatch, nothing_is_known):
+    if why := lacking("namespace"):
+        pytest.skip(why)
+    monkeypatch.setattr("picohook.contain.launcher_start.PROGRAM", RESTLESS)
+    async with Host([stray("a")], timeouts=FAR) as host:
+        assert host.status().containment == "namespace"
+    assert not children()
+
+
+RESTLESS = """
+import _thread, os, sys; sys.path.append(sys.argv[3])
+from contain import launcher_program, namespace
+def ask():
+    while True:
+        os.stat("/")
+make = namespace.Namespaces.make
+def make_beside(self, number):
+    if number == 0:
+        for _ in range(4):
+            _thread.start_new_thread(ask, ())
+        for _ in range(40):
+            first = make(self, 0)
+            os.read(self.ready, namespace.RECORD)
+            os.kill(first, 9)
+            os.waitpid(first, 0)
+    return make(self, number)
+namespace.Namespaces.make = make_beside
+sys.setswitchinterval(1e-6)
+launcher_program.main()
+"""
+
+
 @pytest.mark.parametrize(
     "program",
     ["import no_such_module", "import os; os.kill(os.getpid(), 9)", "import time; time.sleep(1000)"],
@@ -349,7 +381,17 @@ async def test_S1_S3_a_failed_start_is_the_same_error_in_every_tier(tier, change
     assert descriptors() == before
 
 
-@pytest.mark.parametrize("tier", ["namespace", "sweep", "group"])
+@pytest.mark.parametrize(
+    ("tier", "anyio_backend"),
+    [
+        ("namespace", ("asyncio", {"use_uvloop": False})),
+        ("sweep", ("trio", {})),
+        ("group", ("asyncio", {"use_uvloop": False})),
+        ("group", ("trio", {})),
+    ],
+    ids=["namespace", "sweep", "group-asyncio", "group-trio"],
+)
+@AS_SOMEBODY
 async def test_S8_out_of_processes_the_start_is_put_off_and_the_other_hooks_serve(tier, board, backend):
     """As somebody without rights: root may have as many as there are."""
     user = SOMEBODY if os.geteuid() == 0 else None

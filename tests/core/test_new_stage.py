@@ -9,12 +9,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-import picohook
 from picohook.cli.commands.new import _LANGUAGES
 from picohook.model.stages import STAGES
 from picohook.sdk.calls import STAGES as SDK_STAGES
 
 PROGRAM = Path(__file__).with_name("a_new_stage.py")
+SOURCES = Path(__file__).parents[2] / "picohook"
 
 PAYLOAD = '''
 
@@ -44,7 +44,7 @@ def insert(file: Path, text: str, before: str | None = None) -> None:
 
 def test_a_new_stage_needs_a_row_a_payload_and_a_method_of_the_host(tmp_path):
     package = tmp_path / "lib" / "picohook"
-    shutil.copytree(Path(picohook.__file__).parent, package)
+    shutil.copytree(SOURCES, package)
     insert(package / "model" / "payloads.py", PAYLOAD)
     insert(package / "model" / "stages.py", ROW, before="STAGES: dict")
     insert(package / "engine" / "engine.py", METHOD, before="    async def ask(")

@@ -34,6 +34,7 @@ from pathlib import Path
 
 import preloaded
 import pytest
+import toolchains
 import typer
 
 import picohook.config
@@ -57,17 +58,22 @@ ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BIN = os.path.dirname(sys.executable)
 HOME = Path.home()
+CARGO_BUILD = ROOT / ".pytest_cache" / "cargo"
+"""Where cargo keeps the libraries that it has compiled, from one run of the tests to the next."""
 
 LANGUAGES = {"python", "console", "toml", "yaml", "json", "jsonl", "text"}
 TOOLCHAINS = {
     "node": ("node --version", "install Node"),
-    "typescript": ("npm view typescript version", "install Node with npm, which has to reach its registry"),
+    "typescript": (
+        f"npm --version && test -d {toolchains.NODE_MODULES}/typescript",
+        "install Node with npm, and npm install --no-package-lock --prefix hooks_examples/typescript",
+    ),
     "go": ("go version", "install Go"),
     "rust": (
         "cargo init -q --vcs none --name x && cargo add -q serde_json && cargo fetch",
         "install Rust, whose cargo has to reach its registry",
     ),
-    "java": ("javac -version", "install a JDK"),
+    "java": ("command -v javac", "install a JDK"),
     "c": ("echo '#include <cjson/cJSON.h>' | cc -E -", "apt-get install gcc libc6-dev libcjson-dev"),
     "bash": ("jq --version", "apt-get install jq"),
     "perl": ("perl -MJSON::PP -e 1", "apt-get install perl"),
@@ -136,6 +142,8 @@ def snippets(page):
     return found
 
 
+FRAMEWORKS = "frameworks"
+"""The page whose programs import frameworks, and what holds them imported: that takes longer than the programs do."""
 NATS_PORT = "4222"
 """The port of the server on the pages. A test takes a free one instead."""
 ALL = [snippet for page in PAGES for snippet in snippets(page)]
@@ -149,24 +157,27 @@ def directory(tmp_path, monkeypatch):
     (here / "hooks_examples").symlink_to(ROOT / "hooks_examples")
     monkeypatch.chdir(here)
     for name, value in {
-        "PATH": os.pathsep.join((preloaded.programs(), BIN, os.environ["PATH"])),
+        "PATH": os.pathsep.join((toolchains.programs(), preloaded.programs(), BIN, os.environ["PATH"])),
         "HOME": str(tmp_path / "home"),
         "XDG_CONFIG_HOME": str(tmp_path / "home" / ".config"),
         "NO_COLOR": "1",
         "COLUMNS": "120",
+        # Others that happen to be installed here take longer to load than the tests on a page take.
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+        "PYTEST_PLUGINS": "anyio.pytest_plugin",
         # What toolchains keep and are told for everybody, a reader has already.
         "RUSTUP_HOME": os.environ.get("RUSTUP_HOME", f"{HOME}/.rustup"),
         "CARGO_HOME": os.environ.get("CARGO_HOME", f"{HOME}/.cargo"),
         "GOCACHE": os.environ.get("GOCACHE", f"{HOME}/.cache/go-build"),
-        "npm_config_cache": os.environ.get("npm_config_cache", f"{HOME}/.npm"),
         "CARGO_INCREMENTAL": "0",
         "CARGO_PROFILE_DEV_DEBUG": "0",
-        "npm_config_audit": "false",
-        "npm_config_userconfig": os.environ.get("npm_config_userconfig", f"{HOME}/.npmrc"),
+        "CARGO_BUILD_BUILD_DIR": str(CARGO_BUILD),
     }.items():
         monkeypatch.setenv(name, value)
     yield here
     end_shells()
+    for built in CARGO_BUILD.glob("debug/*/guard-*"):  # by each run anew, at another path
+        shutil.rmtree(built) if built.is_dir() else built.unlink()
 
 
 def end_shells():
@@ -175,8 +186,15 @@ def end_shells():
             os.killpg(shell.pid, signal.SIGKILL)
 
 
+def marks(page):
+    """The worker that has imported frameworks takes the page about them."""
+    return [pytest.mark.one_worker("frameworks")] if page.stem == FRAMEWORKS else []
+
+
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])
+@pytest.mark.parametrize(
+    "page", [pytest.param(page, id=str(page.relative_to(ROOT)), marks=marks(page)) for page in PAGES]
+)
 def test_the_output_on_a_page_is_real(page, directory, tmp_path):
     if page.stem in TOOLCHAINS:
         need(*TOOLCHAINS[page.stem], tmp_path)
@@ -265,9 +283,8 @@ def take_python(snippet, file):
         assert any(snippet.title in text for text in later), f"{snippet}: nothing on the page uses {snippet.title}"
         return
     file.write_text(snippet.text, encoding="utf-8")
-    done = subprocess.run(
-        [preloaded.program("python"), "-W", "error", str(file)], capture_output=True, check=False, text=True, timeout=60
-    )
+    python = preloaded.program("python", *([FRAMEWORKS] if Path(snippet.page).stem == FRAMEWORKS else []))
+    done = subprocess.run([python, "-W", "error", str(file)], capture_output=True, check=False, text=True, timeout=60)
     assert done.returncode == 0, f"{snippet}:\n{done.stdout}{done.stderr}"
 
 

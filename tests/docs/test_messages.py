@@ -20,11 +20,14 @@ COMPATIBLE = {"blade.py", "worker.py", "client_hook.py", "outgoing.py", "configu
 """Files about callbacks of other systems, clients of the sidecar and the command line: their own pages describe them."""
 
 
-def nodes(kind):
+def nodes(kind, words):
+    """The nodes of this kind, in files that have one of the words: parsing all others takes most of the time."""
     for path in sorted((ROOT / "picohook").rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, kind):
-                yield path, node
+        text = path.read_text()
+        if any(word in text for word in words):
+            for node in ast.walk(ast.parse(text)):
+                if isinstance(node, kind):
+                    yield path, node
 
 
 def text_of(message: ast.expr) -> str:
@@ -37,7 +40,7 @@ def text_of(message: ast.expr) -> str:
 
 def logged():
     """Each message that the code logs for an operator: its level and text."""
-    for _, node in nodes(ast.Call):
+    for _, node in nodes(ast.Call, [f".{level}(" for level in LEVELS]):
         if isinstance(node.func, ast.Attribute) and node.func.attr in LEVELS and node.args:
             whose = ast.unparse(node.func.value).rpartition(".")[2].lstrip("_")
             if whose in {"log", "logger"} and (text := text_of(node.args[0])):
@@ -46,7 +49,7 @@ def logged():
 
 def failures():
     """Each failure of a hook that the code raises with a text: its cause and text."""
-    for path, node in nodes(ast.Raise):
+    for path, node in nodes(ast.Raise, CAUSES):
         if path.name not in COMPATIBLE and isinstance(node.exc, ast.Call) and node.exc.args:
             cause = CAUSES.get(ast.unparse(node.exc.func))
             if cause is not None and len(re.findall(r"[a-z]", text := text_of(node.exc.args[0]))) > 4:

@@ -8,6 +8,7 @@ from pathlib import Path
 import anyio
 import preloaded
 import pytest
+import toolchains
 
 from picohook import HookSpec
 from picohook.testing import RecordingHost
@@ -68,8 +69,8 @@ def output():
 def where_the_examples_are_run(monkeypatch):
     """As from a checkout with its environment activated: PicoClaw's format takes relative directories from there."""
     monkeypatch.chdir(ROOT)
-    for program in (sys.executable, preloaded.program("python")):
-        monkeypatch.setenv("PATH", os.path.dirname(program), prepend=os.pathsep)
+    for place in (os.path.dirname(sys.executable), preloaded.programs(), toolchains.programs()):
+        monkeypatch.setenv("PATH", place, prepend=os.pathsep)
 
 
 @pytest.fixture(scope="session")
@@ -89,7 +90,7 @@ def config(request):
 async def web_approval(request):
     """A host with the hook that asks on a page, and the page's address. A parameter is its approval's timeout."""
     told = Told()
-    command = (sys.executable, str(EXAMPLES / "web_approval.py"), "--port", "0")
+    command = (preloaded.program("python"), str(EXAMPLES / "web_approval.py"), "--port", "0")
     spec = HookSpec(
         name="person", command=command, stages=("approve_tool",), approval_timeout=getattr(request, "param", 60)
     )

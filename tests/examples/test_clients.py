@@ -8,7 +8,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
@@ -109,7 +108,6 @@ def test_its_instructions_work_when_copied(language, short_path, monkeypatch):
     need(command[0])
     examples = short_path / "hooks_examples"
     shutil.copytree(EXAMPLES, examples, ignore=shutil.ignore_patterns("node_modules"))
-    monkeypatch.setenv("PATH", os.path.dirname(sys.executable) + os.pathsep + os.environ["PATH"])
     head = re.split(
         r"^(?:import|from|package) ", (CLIENTS / os.path.basename(command[-1])).read_text(), flags=re.MULTILINE
     )[0]

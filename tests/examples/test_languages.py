@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 import json
 import re
 import shutil
@@ -158,8 +160,8 @@ async def answers_each_of_many_calls(host):
     assert found == {f"city {number}": f"city {number}: 21 \u00b0C, sunny" for number in range(20)}
 
 
-async def takes_a_megabyte(host):
-    large = 'caf\u00e9 "x" \\ ' * 90_000
+async def takes_more_than_a_pipe_holds(host):
+    large = 'caf\u00e9 "x" \\ ' * 9_000
     call = ToolCall(tool="search", arguments={"text": large, "list": list(range(1000))})
     result = await host.run_tool(call, lambda _: {"for_llm": f"{large}password=hunter2"})
     assert result.for_llm == f"{large}password=[redacted]"
@@ -179,6 +181,12 @@ async def ignores_notifications(host):
         assert (await host.before_tool(ToolCall(tool="echo"))).action == "continue"
 
 
+async def keeps_integers_past_2_53_exact(host, exact):
+    outcome = await host.before_llm(LLMRequest(tools=[{**SEARCH, "limit": 12345678901234567891}]))
+    limit = outcome.payload.tools[0]["limit"]
+    assert limit == (12345678901234567891 if exact else pytest.approx(12345678901234567891))
+
+
 BEHAVIOURS = [
     says_hello,
     denies_rm_rf,
@@ -192,30 +200,21 @@ BEHAVIOURS = [
     brings_odd_text_back_as_it_was,
     brings_odd_values_back_as_they_were,
     answers_each_of_many_calls,
-    takes_a_megabyte,
+    takes_more_than_a_pipe_holds,
     answers_after_a_stage_that_it_does_not_know,
     ignores_notifications,
 ]
 
 
 @pytest.mark.anyio
-async def test_the_hook_behaves_as_in_every_other_language(start, output):
+async def test_the_hook_behaves_as_in_every_other_language(language, start, output):
     async with start(stages=(*STAGES, "after_llm"), observe=("*",)) as host:
-        for behaviour in BEHAVIOURS:  # one process serves them all
+        integers = functools.partial(keeps_integers_past_2_53_exact, exact=language.exact())
+        for behaviour in (*BEHAVIOURS, integers):  # one process serves them all
             host.outcomes.clear()
             await behaviour(host)
             assert [entry.error for outcome in host.outcomes for entry in outcome.trail if entry.error] == []
     assert {fields.get("stage") for _, fields in output.complaints} == {"after_llm"}  # which it does not know
-
-
-@pytest.mark.anyio
-async def test_integers_past_2_53_stay_exact_where_the_language_can(language, start):
-    async with start() as host:
-        outcome = await host.before_llm(LLMRequest(tools=[{**SEARCH, "limit": 12345678901234567891}]))
-    if language.exact():
-        assert outcome.payload.tools[0]["limit"] == 12345678901234567891
-    else:
-        assert outcome.payload.tools[0]["limit"] == pytest.approx(12345678901234567891)
 
 
 # On the wire.
@@ -233,47 +232,84 @@ def request(number, method, **params):
     return json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": params}).encode()
 
 
-def test_replies_have_the_exact_ids_of_their_requests(command):
+# Each yields the lines that it sends, and gets the answers.
+
+
+def replies_have_the_exact_ids_of_their_requests():
     ids = [1, 2, 9007199254740991, "7", 'a "b" \u00e9 \U0001f600']
-    answers = conversation(command, *[request(number, "hook.hello", version=1, modes=[]) for number in ids])
+    answers = yield [request(number, "hook.hello", version=1, modes=[]) for number in ids]
     assert [(answer["id"], type(answer["id"])) for answer in answers] == [(number, type(number)) for number in ids]
     assert all(answer["jsonrpc"] == "2.0" and answer["result"]["ok"] is True for answer in answers)
 
 
-def test_an_unknown_method_is_method_not_found(command):
+def an_unknown_method_is_method_not_found():
     methods = ["hook.nope", "hook.toString", "hello", 'a "b" \u00e9', ""]
-    answers = conversation(command, *[request(1, method) for method in methods])
+    answers = yield [request(1, method) for method in methods]
     assert [answer["error"]["code"] for answer in answers] == [-32601] * len(methods)
     assert all("result" not in answer for answer in answers)
 
 
-def test_requests_that_come_together_are_answered_in_order(command):
-    answers = conversation(
-        command,
+def requests_that_come_together_are_answered_in_order():
+    answers = yield [
         request(1, "hook.hello", version=1, modes=["tool"]),
         b'{"jsonrpc":"2.0","method":"hook.event","params":{"Kind":"turn_start","Meta":{},"Payload":null}}',
         b'{"jsonrpc":"2.0","method":"hook.nope"}',
-        b'{"id":2,"jsonrpc":"2.0","params":{"arguments":{"command":"\\u0072m -rf \\u002f"},"tool":"b\\u0061sh"},'
-        b'"method":"hook.before_tool"}\r',
+        (
+            b'{"id":2,"jsonrpc":"2.0","params":{"arguments":{"command":"\\u0072m -rf \\u002f"},"tool":"b\\u0061sh"},'
+            b'"method":"hook.before_tool"}\r'
+        ),
         b' { "jsonrpc" : "2.0" , "id" : 3 , "method" : "hook.approve_tool" , "params" : { "tool" : "x" } } ',
         request(4, "hook.before_llm", tools=None),
-    )
+    ]
     assert [answer["id"] for answer in answers] == [1, 2, 3, 4]
     assert answers[1]["result"] == {"action": "deny_tool", "reason": "rm -rf is not allowed"}
     assert answers[2]["result"] == {"approved": False, "reason": "x is not a read-only tool"}
     assert "get_weather" in json.dumps(answers[3]["result"])
 
 
-NO_REQUESTS = [b"", b"not json", b"[]", b"5", b"null", b'"id"', b'{"id":1', b'{"id":1}}', b"\xff\xfe", b"[" * 10_000]
-
-
-def test_lines_that_are_not_requests_do_no_harm(command):
-    numbers = range(2, 2 + len(NO_REQUESTS))
+def lines_that_are_not_requests_do_no_harm():
+    no_requests = [
+        b"",
+        b"not json",
+        b"[]",
+        b"5",
+        b"null",
+        b'"id"',
+        b'{"id":1',
+        b'{"id":1}}',
+        b"\xff\xfe",
+        b"[" * 10_000,
+    ]
+    numbers = range(2, 2 + len(no_requests))
     asked = [request(number, "hook.approve_tool", tool="search") for number in numbers]
-    answers = conversation(command, *[line for pair in zip(NO_REQUESTS, asked, strict=True) for line in pair])
+    answers = yield [line for pair in zip(no_requests, asked, strict=True) for line in pair]
     answered = [(answer["id"], answer["result"]) for answer in answers if answer["id"] is not None]
     assert answered == [(number, {"approved": True}) for number in numbers]
     assert all("error" in answer for answer in answers if answer["id"] is None)
+
+
+DIALOGUES = [
+    replies_have_the_exact_ids_of_their_requests,
+    an_unknown_method_is_method_not_found,
+    requests_that_come_together_are_answered_in_order,
+    lines_that_are_not_requests_do_no_harm,
+]
+BETWEEN = "between two dialogues"
+
+
+def test_the_hook_answers_on_the_wire_as_in_every_other_language(command):
+    dialogues = [dialogue() for dialogue in DIALOGUES]
+    lines = [
+        line
+        for dialogue in dialogues
+        for line in (*next(dialogue), request(BETWEEN, "hook.hello", version=1, modes=[]))
+    ]
+    answers = iter(conversation(command, *lines))  # one process takes part in them all
+    for dialogue in dialogues:
+        heard = list(itertools.takewhile(lambda answer: answer["id"] != BETWEEN, answers))
+        with pytest.raises(StopIteration):
+            dialogue.send(heard)
+    assert list(answers) == []
 
 
 HOW_TO_RUN = dict(

@@ -272,7 +272,7 @@ def test_an_output_of_another_shape_is_a_failure():
     assert (verdict.decision, len(verdict.failures)) == (CONTINUE, 1)
 
 
-def test_a_turn_goes_on_with_the_reason_or_the_context():
+def test_a_turn_continues_with_the_reason_or_the_context():
     assert decided("Stop", Said({"decision": "block", "reason": "test it"})) == Retry("test it")
     assert decided("Stop", Said(inner("Stop", additionalContext="one more"))) == Retry("one more")
     assert decided("Stop", Said({"decision": "block", "reason": "go on", "continue": False})) == CONTINUE

@@ -334,7 +334,7 @@ def test_exit_2_after_a_failed_tool_is_advice():
     assert said("postToolUseFailure", Said("look in /b"), payload=FAILED) == CONTINUE
 
 
-def test_a_turn_goes_on_with_the_reason_of_a_block():
+def test_a_turn_continues_with_the_reason_of_a_block():
     assert said("agentStop", Said({"decision": "block", "reason": "test it"})) == Retry("test it")
     assert said("agentStop", Said({"decision": "allow"})) == CONTINUE
     assert said("Stop", Said("", 2, "no")).action == "continue"

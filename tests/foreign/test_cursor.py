@@ -6,6 +6,7 @@ import json
 import os
 
 import pytest
+from loops import by_turns as anyio_backend  # noqa: F401
 from pure import BASH, FACTS, META, PAYLOADS, Said, decided, verdict_of
 
 from picohook import (
@@ -308,7 +309,7 @@ def test_a_compaction_tells_the_user():
 @pytest.mark.parametrize(
     ("count", "limit", "goes_on"), [(0, 5, True), (4, 5, True), (5, 5, False), (99, None, True), (0, 0, False)]
 )
-def test_a_turn_goes_on_with_the_next_message_as_often_as_the_handler_may(count, limit, goes_on):
+def test_a_turn_continues_with_the_next_message_as_often_as_the_handler_may(count, limit, goes_on):
     seen = CURSOR.encode("stop", PAYLOADS["before_finish"], Facts(blocks=count))
     answer = CURSOR.decode("stop", Rule(at="h", most_blocks=limit), Said({"followup_message": "more"}).ran, "strict")
     decision = CURSOR.merge("stop", [answer], seen, PAYLOADS["before_finish"], "strict").decision
@@ -523,7 +524,7 @@ async def test_a_guard_of_shells_is_asked_about_the_command_that_another_has_cha
 
 
 @pytest.mark.anyio
-async def test_a_turn_goes_on_more_often_than_eight_times_if_a_handler_may(cursor, project):
+async def test_a_turn_continues_more_often_than_eight_times_if_a_handler_may(cursor, project):
     path = cursor(stop={"command": 'jq .loop_count >>counts; echo \'{"followup_message": "more"}\'', "loop_limit": 10})
     async with Host(foreign_hooks(path), timeouts=Timeouts(chain=60)) as host:
         actions = [(await host.before_finish(Finish(meta=META))).action for _ in range(11)]

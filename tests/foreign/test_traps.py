@@ -7,6 +7,7 @@ import shutil
 
 import pytest
 from gates import tried
+from loops import by_turns as anyio_backend  # noqa: F401
 from pure import FACTS, PAYLOADS, Said, decided, permission, verdict_of
 
 from picohook import AbortTurn, Deny, Host, Modify, Timeouts, ToolCall, foreign_hooks

@@ -82,7 +82,11 @@ async def test_the_flow_of_run_tool_and_run_llm_is_the_same_conversation(tmp_pat
         assert agrees(line, example), (line, example)
 
 
-@pytest.mark.parametrize("trip", ["chain", "one_by_one"])
+@pytest.mark.parametrize(
+    ("trip", "anyio_backend"),
+    [("chain", ("trio", {})), ("one_by_one", ("asyncio", {"use_uvloop": False}))],
+    ids=["chain", "one_by_one"],
+)
 async def test_ten_thousand_concurrent_calls_over_twenty_hooks_lose_and_mix_up_none(trip):
     """All at once: five hundred calls that all hooks are asked about; and ten thousand that one each is asked about."""
     hooks = [scripted(f"h{n:02}", filter=Filter(tool=f"tool{n}") if trip == "one_by_one" else None) for n in range(20)]

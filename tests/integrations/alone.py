@@ -22,14 +22,16 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 EXTRAS = ("agent-hooks", "claude-agent", "google-adk", "langchain", "openai-agents", "pydantic-ai")
 TOOLS = {"hypothesis", "pytest", "pytest-timeout", "trio"}
 """The packages of the extra `test` that these tests need."""
+CLIENTS = {"langchain": ["openai"], "pydantic-ai": ["openai"]}
+"""What the tests over HTTP need besides: the client of the provider, which these frameworks do not bring."""
 
 
 def needed(extra: str) -> list[str]:
-    """Return what to install: picohook with the extra, the tests' tools, and the limits that `dev` sets."""
+    """Return what to install: picohook with the extra, the tests' tools and clients, and the limits that `dev` sets."""
     extras = PROJECT["optional-dependencies"]
     tools = [one for one in extras["test"] if one.partition(">=")[0] in TOOLS]
     limits = [one for one in extras["dev"] if "<" in one and one.startswith(extra)]
-    return ["--editable", f"{ROOT}[{extra}]", *tools, *limits]
+    return ["--editable", f"{ROOT}[{extra}]", *tools, *CLIENTS.get(extra, []), *limits]
 
 
 def install(extra: str, place: Path) -> Path:

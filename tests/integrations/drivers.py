@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -315,9 +314,11 @@ async def run_ai_sdk(
 
     With the ids of `approved` calls, a pause is an approval request, and a second run continues the first.
     """
+    import preloaded
+
     program = Path(__file__).with_name("ai_sdk.mjs")
     command = ["node", str(program), str(config), json.dumps(script), *(["stream"] if stream else []), *approved]
-    path = os.pathsep.join((os.path.dirname(sys.executable), os.environ["PATH"]))
+    path = os.pathsep.join((preloaded.programs(), os.environ["PATH"]))
     done = await anyio.run_process(command, env={**os.environ, "PATH": path}, stderr=None)
     return json.loads(done.stdout)
 
@@ -348,14 +349,15 @@ async def run_claude(
     *,
     allowed: Any = (),
     resume: str = "",
+    home: Any = None,
     results: int = 1,
     helps: Sequence[Any] = (),
     **options: Any,
 ) -> Done:
     """Runs the real Claude agent on a scripted model. Hooks know its tools by their own names.
 
-    `helps` is the script of a subagent. `resume` continues the run of this session. After so many `results` the agent is
-    stopped. `options` are those of `PicohookHooks`, and other options are the agent's.
+    `helps` is the script of a subagent. `resume` continues the run of this session, which is kept in `home`. After
+    so many `results` the agent is stopped. `options` are those of `PicohookHooks`, and other options are the agent's.
     """
     import claude_agent_sdk as sdk
 
@@ -387,7 +389,7 @@ async def run_claude(
                 "ANTHROPIC_BASE_URL": f"http://127.0.0.1:{server.server_port}",
                 "ANTHROPIC_API_KEY": "none",
                 "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-                "HOME": str(place),
+                "HOME": str(home or place),
             },
         )
         done = Done(requests=server.requests, told=server.results)

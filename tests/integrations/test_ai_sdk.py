@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-import sys
 
+import preloaded
 import pytest
 
 from .drivers import AI_SDK, run_ai_sdk
@@ -61,7 +61,7 @@ app.run()
 def config_of(tmp_path):
     def write(stages):
         (tmp_path / "hook.py").write_text(HOOK, encoding="utf-8")
-        command = json.dumps([sys.executable, str(tmp_path / "hook.py")])
+        command = json.dumps([preloaded.program("python"), str(tmp_path / "hook.py")])
         path = tmp_path / "picohook.toml"
         path.write_text(f'[hooks.h]\ncommand = {command}\nstages = {stages}\non_failure = "deny"\n', encoding="utf-8")
         return path

@@ -5,6 +5,8 @@ A start of the agent takes a second or more. So one agent makes the calls of sev
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 
 from picohook import AbortTurn, Continue, Deny, FunctionHook, Host, Modify, Notes, Pause, Respond, Retry
@@ -29,7 +31,9 @@ def calls(**paths):
     return [(identity, "read", {"path": path}) for identity, path in paths.items()]
 
 
-async def test_tools_are_denied_changed_answered_and_redacted_as_hooks_decide(tmp_path):
+async def test_tools_are_denied_changed_answered_and_redacted_and_notes_and_answers_reach_the_model_as_hooks_decide(
+    tmp_path,
+):
     ran, approved = [], []
 
     def read(path: str) -> str:
@@ -46,6 +50,8 @@ async def test_tools_are_denied_changed_answered_and_redacted_as_hooks_decide(tm
                 return Modify({"arguments": {"path": "ee"}})
             case "f":
                 return Pause("may it?")
+            case "g":
+                return Continue(notes=Notes(additional_context="Mind the gap."))
         return None
 
     def redact(returned):
@@ -57,11 +63,19 @@ async def test_tools_are_denied_changed_answered_and_redacted_as_hooks_decide(tm
         "approve_tool": lambda call: approved.append((call.tool, call.tool_call_id)) or True,
         "after_tool": redact,
     }
-    events = []
+    events, answers = [], []
+
+    def finish(asked):
+        answers.append(asked.response["content"])
+        return Retry("Say more.") if len(answers) == 1 else None
+
+    stages["before_finish"] = finish
     async with Host([FunctionHook("h", stages, on_event=events.append)]) as host:
-        script = [[*calls(a="a", b="b", c="c", d="d", e="e", f="f"), bash("echo a secret")], "done"]
+        script = [[*calls(a="a", b="b", c="c", d="d", e="e", f="f", g="g"), bash("echo a secret")], "done", "all done"]
         done = await run_claude(host, script, [read], tmp_path, allowed=["Bash"])
-    assert done.said == "done"
+    assert (done.said, answers) == ("all done", ["done", "all done"])
+    assert "Say more." in done.requests[2]
+    assert "Mind the gap." in done.requests[1]
     assert done.told["a"] == "text of a"
     assert "Tool execution denied by hook: it is outside" in done.told["b"]
     assert "from the hook" in done.told["c"]
@@ -69,19 +83,12 @@ async def test_tools_are_denied_changed_answered_and_redacted_as_hooks_decide(tm
     assert done.told["e"] == "text of ee"
     assert "may it?" in done.told["f"]
     assert done.told[BASH] == "a [gone]"
-    assert sorted(ran) == ["a", "d", "ee"]
-    assert sorted(approved) == [("Bash", BASH), *(("read", identity) for identity in "acde")]
+    assert sorted(ran) == ["a", "d", "ee", "g"]
+    assert sorted(approved) == [("Bash", BASH), *(("read", identity) for identity in "acdeg")]
     kinds = [event.kind for event in events]
     assert (kinds[0], kinds[-2]) == ("turn_start", "turn_end")
     assert events[-2].payload["Status"] == "completed"
     assert len({event.meta.turn_id for event in events}) == 1
-
-
-async def test_a_note_of_a_hook_reaches_the_model(tmp_path):
-    note = Notes(additional_context="Mind the gap.")
-    async with Host([FunctionHook("h", {"before_tool": lambda _: Continue(notes=note)})]) as host:
-        done = await run_claude(host, [calls(a="a"), "done"], [read], tmp_path)
-    assert "Mind the gap." in done.requests[1]
 
 
 async def test_a_hook_that_aborts_stops_the_agent_and_says_why(tmp_path):
@@ -96,19 +103,6 @@ async def test_a_prompt_that_a_hook_denies_does_not_reach_the_model(tmp_path):
     async with Host([FunctionHook("h", {"before_prompt": lambda _: AbortTurn("not this")})]) as host:
         done = await run_claude(host, ["done"], [], tmp_path)
     assert done.requests == []
-
-
-async def test_an_answer_that_a_hook_sends_back_is_written_again(tmp_path):
-    seen = []
-
-    def judge(finish):
-        seen.append(finish.response["content"])
-        return Retry("Say more.") if len(seen) == 1 else None
-
-    async with Host([FunctionHook("h", {"before_finish": judge})]) as host:
-        done = await run_claude(host, ["short", "longer"], [], tmp_path)
-    assert (done.said, seen) == ("longer", ["short", "longer"])
-    assert "Say more." in done.requests[1]
 
 
 async def test_a_result_that_the_tool_cannot_return_stops_the_agent(tmp_path):
@@ -137,42 +131,40 @@ def pausing(call):
     return Pause("may it?") if call.arguments["path"] != "ordinary" else None
 
 
-@pytest.mark.parametrize("answer", [True, False])
-async def test_a_paused_call_is_deferred_and_another_agent_continues_the_run(tmp_path, answer):
+async def test_a_paused_call_is_deferred_and_another_agent_continues_the_run_with_an_answer_for_one_hook(tmp_path):
     ran, kinds = [], []
 
     def read(path: str) -> str:
         ran.append(path)
         return f"text of {path}"
 
+    async def continued(answer, names=("h",)):
+        """Another agent with hooks of these names, from a copy of what the first has kept."""
+        place = tmp_path / "-".join((str(answer), *names))
+        shutil.copytree(first, place)
+        options = {"resume": done.session, "answers": {"a": answer}, "defer": True, "home": place}
+        async with Host([FunctionHook(name, {"before_tool": pausing}) for name in names]) as host:
+            return await run_claude(host, ["done"], [read], first, **options)
+
+    first = tmp_path / "first"
+    first.mkdir()
     hook = FunctionHook("h", {"before_tool": pausing}, on_event=lambda event: kinds.append(event.kind))
     async with Host([hook]) as host:
-        script = [calls(a="a", b="b", c="ordinary")]
-        done = await run_claude(host, script, [read], tmp_path, defer=True)
+        done = await run_claude(host, [calls(a="a", b="b", c="ordinary")], [read], first, defer=True)
     assert (done.deferred, done.pauses, ran) == ("a", {"a": "may it?"}, ["ordinary"])
     assert "turn_abort" not in kinds
 
-    async with Host([FunctionHook("h", {"before_tool": pausing})]) as host:
-        answers = {"a": answer}
-        again = await run_claude(host, ["done"], [read], tmp_path, resume=done.session, answers=answers, defer=True)
-    assert again.said == "done"
-    assert again.told["c"] == "text of ordinary"
-    assert "Another call waits for a person" in again.told["b"]
-    assert again.told["a"].endswith("text of a" if answer else "A person rejected this call.")
-    assert ran == (["ordinary", "a"] if answer else ["ordinary"])
+    for answer, told in ((False, "A person rejected this call."), (True, "text of a")):
+        again = await continued(answer)
+        assert again.said == "done"
+        assert again.told["c"] == "text of ordinary"
+        assert "Another call waits for a person" in again.told["b"]
+        assert again.told["a"].endswith(told)
+        assert ran == (["ordinary", "a"] if answer else ["ordinary"])
 
-
-async def test_one_answer_is_for_one_hook(tmp_path):
-    def read(path: str) -> str:
-        pytest.fail(f"{path} was read")
-
-    async with Host([FunctionHook("h", {"before_tool": pausing})]) as host:
-        done = await run_claude(host, [calls(a="a")], [read], tmp_path, defer=True)
-    hooks = [FunctionHook(name, {"before_tool": pausing}) for name in ("h", "other")]
-    async with Host(hooks) as host:
-        options = {"resume": done.session, "answers": {"a": True}, "defer": True}
-        again = await run_claude(host, ["done"], [read], tmp_path, **options)
+    again = await continued(True, ["h", "other"])
     assert "may it?" in again.requests[0]
+    assert ran == ["ordinary", "a"]
 
 
 async def test_the_agents_user_lifts_a_pause_and_hooks_are_asked_about_a_call_that_the_user_changes(tmp_path):

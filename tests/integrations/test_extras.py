@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 
+import preloaded
 import pytest
 
 # A finder of no modules of a framework stands for an environment without it.
@@ -36,7 +36,7 @@ except ImportError as error:
     ],
 )
 def test_a_missing_framework_is_named_with_its_extra(module, framework):
-    command = [sys.executable, "-c", WITHOUT, module, framework]
+    command = [preloaded.program("python"), "-c", WITHOUT, module, framework]
     done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
 
     extra = module.replace("_", "-")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from pathlib import Path
 
 import anyio
+import preloaded
 import pytest
 
 from picohook import Host, LLMRequest, ToolCall
@@ -50,7 +50,11 @@ def config(tmp_path):
     """A host's configuration: the example hook as it is, with the policy's file."""
     (tmp_path / "workspace").mkdir()
     (tmp_path / "policy.toml").write_text(POLICY, encoding="utf-8")
-    command = [sys.executable, str(ROOT / "hooks_examples" / "path_guard.py"), str(tmp_path / "policy.toml")]
+    command = [
+        preloaded.program("python"),
+        str(ROOT / "hooks_examples" / "path_guard.py"),
+        str(tmp_path / "policy.toml"),
+    ]
     file = tmp_path / "picohook.toml"
     file.write_text(
         f'[hooks.guard]\ncommand = {command}\nstages = ["before_tool", "approve_tool"]\non_failure = "deny"\n',
@@ -121,9 +125,8 @@ async def in_ai_sdk(config):
 
 async def in_node(config):
     """A program that is not in Python, through the sidecar."""
-    picohook = os.path.join(os.path.dirname(sys.executable), "picohook")
     program = os.path.join(os.path.dirname(__file__), "sidecar.mjs")
-    done = await anyio.run_process(["node", program, picohook, str(config), json.dumps(SCRIPT[0])])
+    done = await anyio.run_process(["node", program, preloaded.program("picohook"), str(config), json.dumps(SCRIPT[0])])
     return json.loads(done.stdout)
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import sys
 from functools import partial
 from pathlib import Path
 
 import anyio
+import preloaded
 import pytest
 
 from picohook import (
@@ -411,7 +411,7 @@ async def test_in_google_adk_a_pause_inside_an_agent_tool_ends_the_run_since_adk
 
 async def test_every_framework_resumes_a_paused_run_in_another_process(tmp_path):
     await pause_all(tmp_path)
-    command = [sys.executable, "-m", "tests.integrations.pausing", str(tmp_path)]
+    command = [preloaded.program("python", "frameworks"), "-m", "tests.integrations.pausing", str(tmp_path)]
     done = await anyio.run_process(command, cwd=Path(__file__).parents[2], stderr=None)
     assert json.loads(done.stdout) == ["removed b"] * 4
 

@@ -6,6 +6,7 @@ import json
 import sys
 
 import pytest
+from loops import by_turns as anyio_backend  # noqa: F401
 
 from picohook import AbortTurnError, Continue, Host, PausedError, ToolCall, ToolResult
 from picohook.config import load

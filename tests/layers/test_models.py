@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 import pytest
+from loops import by_turns as anyio_backend  # noqa: F401
 from tests_of_models import ASK, model_table
 
 from picohook import ConfigError, Host, TrustError

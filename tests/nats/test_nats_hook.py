@@ -132,7 +132,7 @@ class TestAbsence:
             denied, refused = await it.before_tool(CALL), await it.approve_tool(CALL)
         assert (denied.action, failure(denied)) == ("deny_tool", "absent")
         assert (refused.approved, failure(refused)) == (False, "absent")
-        assert denied.reason_for_llm == "hook p failed: nobody serves it"
+        assert denied.reason_for_llm == "hook p failed: no worker serves it"
 
     async def test_on_failure_decides_what_absence_counts_as_except_for_approvals(self, host):
         async with host(on_failure="continue") as it:

@@ -217,6 +217,7 @@ async def test_F10_a_call_cancelled_in_mid_write_leaves_a_whole_line(board):
         assert only(host).starts == 1
 
 
+@pytest.mark.parametrize("anyio_backend", [("asyncio", {"use_uvloop": False})])
 async def test_F10_the_outbound_queue_is_bounded(board):
     big = ToolCall(tool="write", arguments={"text": "x" * 12_000_000})
     spec = scripted("h", HELLO, board.call("h"), ["wait"], SERVE)

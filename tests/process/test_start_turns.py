@@ -58,6 +58,7 @@ def busy(monkeypatch, three_at_once):
     monkeypatch.setattr("picohook.wire.platforms.LINUX", True)
     monkeypatch.setattr("picohook.wire.platforms.processors", lambda: 0)
     monkeypatch.setattr(start_turns, "TURN_MOST", 3600.0)
+    monkeypatch.setattr(start_turns, "SHORT", 0.0)
 
 
 async def test_on_a_busy_machine_few_start_at_once_and_each_end_lets_the_next_one_start(busy):
@@ -77,6 +78,29 @@ async def test_on_a_busy_machine_few_start_at_once_and_each_end_lets_the_next_on
         starts.over(0)
         starts.over(2)
         assert sorted(await starts.had(6)) == [0, 1, 2, 3, 4, 5]
+
+
+async def test_each_short_turn_lets_one_more_start_at_once_up_to_a_number_and_a_long_turn_sets_this_back(
+    busy, monkeypatch
+):
+    monkeypatch.setattr(start_turns, "SHORT", 3600.0)
+    monkeypatch.setattr(start_turns, "SHORT_MOST", 5)
+    starts = Starts()
+    async with anyio.create_task_group() as tasks:
+        for start in range(12):
+            tasks.start_soon(starts.take, start)
+            await anyio.wait_all_tasks_blocked()
+        for over, have in (0, 5), (1, 7), (2, 8):  # 4, 5 and 5 at once
+            starts.over(over)
+            await anyio.wait_all_tasks_blocked()
+            assert len(starts.have) == have
+        monkeypatch.setattr(start_turns, "SHORT", 0.0)
+        for over, have in (3, 8), (4, 8), (5, 9):  # 3 at once
+            starts.over(over)
+            await anyio.wait_all_tasks_blocked()
+            assert len(starts.have) == have
+        for over in range(6, 12):
+            starts.over(over)
 
 
 async def test_a_start_that_is_given_up_leaves_its_turn_to_others(busy):

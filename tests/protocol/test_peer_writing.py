@@ -52,6 +52,18 @@ class TestARequestOnItsWay:
         hook.peer.data_sent(0)
         assert b"".join(hook.peer.data_to_send()) == before
 
+    def test_what_is_left_of_a_line_shrinks_with_each_write_until_the_next_line_is_the_first(self, hook):
+        assert hook.peer.left_of_line == 0
+        hook.ask("one", params=b'{"n":1}')
+        hook.ask("two", params=b'{"n":22}')
+        one = hook.peer.left_of_line
+        hook.take(10)
+        assert hook.peer.left_of_line == one - 10
+        hook.take(one - 10)
+        assert hook.peer.left_of_line == one + 1
+        hook.take()
+        assert hook.peer.left_of_line == 0
+
     def test_in_flight_and_oldest_follow_the_waiting_requests(self, hook):
         assert (hook.peer.in_flight(), hook.peer.oldest) == (0, None)
         first, second, third = hook.ask("a"), hook.ask("b"), hook.ask("c")

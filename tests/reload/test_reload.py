@@ -102,7 +102,7 @@ async def test_a_reload_without_a_change_changes_nothing(config):
         assert pids(host) == before
 
 
-WORKERS = 200
+WORKERS = 60
 TOOLS = ("first", "second", "third")
 
 

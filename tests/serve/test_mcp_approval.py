@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import anyio
 import pytest
+from loops import by_turns as anyio_backend  # noqa: F401
 from mcp_ends import META, as_line, between, call, result
 
 from picohook.serve.mcp import approval

@@ -7,6 +7,7 @@ import random
 
 import anyio
 import pytest
+from loops import by_turns as anyio_backend  # noqa: F401
 from mcp_ends import as_line, between, call, result
 
 from picohook.serve.mcp import proxy

@@ -250,7 +250,7 @@ class TestTurns:
         (b"{}", "no text in `tool_name`"),
     ],
 )
-async def test_an_event_that_is_none_is_refused(ask, stdin, why):
+async def test_input_that_is_not_an_event_is_refused(ask, stdin, why):
     status, said = await ask(before_tool(None), call()._replace(stdin=stdin))
     assert status == "refused"
     assert why in said

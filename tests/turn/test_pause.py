@@ -8,6 +8,7 @@ from pathlib import Path
 import anyio
 import preloaded
 import pytest
+from loops import by_turns as anyio_backend  # noqa: F401
 from turns import KEY, Model, Tools, calls, host_with, kinds, office, payloads, says, told, wants
 
 from picohook import (
@@ -70,8 +71,7 @@ async def elsewhere(**orders):
     return json.loads(done.stdout)
 
 
-@pytest.mark.parametrize("sealed", [True, False])
-@pytest.mark.parametrize("strict", [True, False])
+@pytest.mark.parametrize(("sealed", "strict"), [(True, True), (False, False)], ids=["sealed-strict", "neither"])
 async def test_a_turn_is_resumed_in_another_process_with_the_decisions_that_were_taken(sealed, strict, tmp_path):
     log = tmp_path / "asked"
     async with host_with(*office(str(log))) as host, host.session("s1") as session:

@@ -1,19 +1,18 @@
 """`picohook call`: ask the hooks of one stage, once."""
 
-import os
 from typing import Annotated
 
 import typer
 
-from ...errors import ConfigError
 from ...host import Host
 from ...model.stages import STAGES
-from .. import outcomes, output, params as given
+from .. import outcomes, output
 from ..command import App, Json, Verbose
 from ..configuration import AsPicoClaw, Named, configured
 from ..host import with_hooks
 from ..listeners import Audit, Otel, Record, Wire
 from ..log import held
+from ..params import question as read_question
 
 app = App()
 
@@ -52,17 +51,7 @@ def call(
     """  # noqa: D301 - click reads a backspace character, not an escape
     del verbose
     chosen = configured(config, picoclaw)
-    source, data = "--params", os.fsencode(params)
-    if params == "-" or params.startswith("@"):
-        source = params.removeprefix("@")
-        data = given.read_source(source)
-    try:
-        question = given.question(stage, data, source)
-    except ConfigError as error:
-        output.problems(error)
-        if stage in STAGES:
-            output.note(f"See the schema: picohook schema {stage}")
-        raise typer.Exit(2) from None
+    question = read_question(stage, params)
 
     async def ask(host: Host) -> None:
         outcome = await question.ask(host)

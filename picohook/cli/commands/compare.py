@@ -1,6 +1,5 @@
 """`picohook compare`: runs one hook under the contracts of several agents."""
 
-import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, get_args
@@ -8,16 +7,16 @@ from typing import Annotated, Any, get_args
 import typer
 
 from ...config.dialects.foreign.other_files import WrittenHandler, read_as, written_handlers
-from ...errors import ConfigError
 from ...hooks.foreign.dialects import DialectName, dialect_of
 from ...hooks.foreign.samples import SAMPLES
 from ...model.payloads import ToolCall
-from .. import output, params as given
+from .. import output
 from ..command import App, Json, require_file, seconds
 from ..comparison import Cell, Comparison, compare as compare_hook, shown, word
 from ..doctor.foreign_gates import tools_of
 from ..doctor.gates import DECIDES
 from ..host import in_loop
+from ..params import question
 
 app = App()
 _MOST = 5
@@ -66,7 +65,7 @@ def compare(
     if not gates:
         output.error(f"{file}: it has no command that decides about tool calls")
         raise typer.Exit(1)
-    harmful = None if params is None else _call(params)
+    harmful: Any = None if params is None else question("before_tool", params).payload
 
     async def compare_all() -> list[Comparison]:
         return [await compare_hook(one, dialects, _samples(one, harmful), timeout) for one in gates]
@@ -88,20 +87,6 @@ def _named(text: str) -> list[DialectName]:
     if unknown or not names:
         raise typer.BadParameter(f"{', '.join(unknown) or 'nothing'} is not one of {', '.join(known)}")
     return names  # type: ignore[return-value] # they are known
-
-
-def _call(params: str) -> ToolCall:
-    source, data = "--params", os.fsencode(params)
-    if params == "-" or params.startswith("@"):
-        source = params.removeprefix("@")
-        data = given.read_source(source)
-    try:
-        payload = given.question("before_tool", data, source).payload
-    except ConfigError as error:
-        output.problems(error)
-        raise typer.Exit(2) from None
-    assert isinstance(payload, ToolCall)
-    return payload
 
 
 def _samples(handler: WrittenHandler, harmful: ToolCall | None) -> list[tuple[ToolCall, ToolCall]]:

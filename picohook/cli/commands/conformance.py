@@ -95,7 +95,7 @@ def _show_lines(lines: Sequence[RawLine]) -> None:
         show_line(line)
 
 
-def _known(option: str, given: list[str], known: Any) -> None:
-    for name in given:
+def _known(option: str, names: list[str], known: Any) -> None:
+    for name in names:
         if name not in known:
             raise typer.BadParameter(f"there is no {name!r} (there are: {', '.join(known)})", param_hint=option)

@@ -29,9 +29,9 @@ def list_hooks(config: Named = None, *, picoclaw: AsPicoClaw = None, as_json: Js
     """
     settings = configured(config, picoclaw)
     ordered = in_order(map(make_hook, settings.hooks))
-    asked = {stage: places for stage, places in seats(ordered, settings.timeouts).items() if places}
+    by_stage = {stage: places for stage, places in seats(ordered, settings.timeouts).items() if places}
     if as_json:
-        output.data(_document(settings, ordered, asked))
+        output.data(_document(settings, ordered, by_stage))
         return
     for file in settings.configs:
         place = f"{file.layer}, {file.dialect}" if file.layer else file.dialect
@@ -46,7 +46,7 @@ def list_hooks(config: Named = None, *, picoclaw: AsPicoClaw = None, as_json: Js
                 for member in hook.spec.members
             ),
         )
-    for stage, places in asked.items():
+    for stage, places in by_stage.items():
         output.line()
         output.line(stage, style="bold cyan")
         output.table(
@@ -105,12 +105,12 @@ def _kinds(spec: HookSpec) -> str:
     )
 
 
-def _document(found: Layers, ordered: list[Hook], asked: dict[str, tuple[Seat, ...]]) -> dict[str, Any]:
+def _document(found: Layers, ordered: list[Hook], by_stage: dict[str, tuple[Seat, ...]]) -> dict[str, Any]:
     return {
         "configs": [described(config) for config in found.configs],
         "stages": {
             stage: [{"hook": seat.hook.name, "timeout": seat.timeout} for seat in places]
-            for stage, places in asked.items()
+            for stage, places in by_stage.items()
         },
         "events": {kind: [hook.name for hook in told.hooks] for kind, told in audiences(ordered).items() if told.hooks},
         "hooks": [

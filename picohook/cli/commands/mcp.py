@@ -45,8 +45,8 @@ def mcp(
         typer.Option(
             "--header",
             metavar="'NAME: VALUE'",
-            help="A header for the remote server, such as 'Authorization: Bearer ${TOKEN}'. The environment has its secret. "
-            "A NAME alone takes all from PICOHOOK_HEADER_NAME. Can be given more than once.",
+            help="A header for the remote server, such as 'Authorization: Bearer ${TOKEN}'. Its secret comes from the "
+            "environment. A NAME alone takes its whole value from PICOHOOK_HEADER_NAME. Can be given more than once.",
             show_default=False,
         ),
     ] = None,

@@ -71,9 +71,10 @@ def init(
     *,
     no_tls: Annotated[bool, typer.Option("--no-tls", help="Write no TLS certificates. Needs no openssl.")] = False,
 ) -> None:
-    """Write the configuration of a server, and keys of its users, for a trial on one machine.
+    """Write a server's configuration and keys, for a trial.
 
-    Each host and each worker has its own key, with the least permissions. Only you can read the files.
+    The trial is on one machine. Each host and each worker has its own key, with the least permissions. Only you can read the
+    files.
     """
     from ...transport.nats.trial import Trial  # noqa: PLC0415 - the other commands do without
 
@@ -106,9 +107,10 @@ def create(
     as_json: Json = False,
     verbose: Verbose = False,
 ) -> None:
-    """Make the stream for events and the bucket for bundles, or change the stream's limits.
+    """Make the stream for events and the bucket for bundles.
 
-    The user of the connection needs the right to make streams. Hosts and consumers do not.
+    If the stream exists, this changes its limits. The user of the connection needs the right to make streams. Hosts and
+    consumers do not.
     """
     del verbose
     files = read(config)
@@ -198,9 +200,10 @@ def sign(
 
 @app.command()
 def verify(file: BundleFile, config: Named = None, *, as_json: Json = False) -> None:
-    """Check whether hosts with this configuration would accept a bundle.
+    """Check whether hosts would accept a bundle.
 
-    Checks the signature, the tenant, the name, the version, and each hook. Exits with 1 if they would not.
+    The hosts are those with this configuration. Checks the signature, the tenant, the name, the version, and each hook. Exits
+    with 1 if they would not.
     """
     kept, local = _kept(config)
     bundle = _checked(_bytes(file, signed.MOST), str(file), kept, local)
@@ -234,7 +237,10 @@ def push(file: BundleFile, config: Named = None, *, as_json: Json = False) -> No
 
 @app.command()
 def pull(config: Named = None, *, as_json: Json = False) -> None:
-    """Fetch the bundle from the bucket, verify it and keep it, without a host."""
+    """Fetch the bundle, verify it and keep it.
+
+    The bundle is that of the bucket. No host has to run.
+    """
     kept, local = _kept(config)
     bundle = _fetch(kept, local)
     if bundle is None:
@@ -303,7 +309,7 @@ def consume(
     """Read the events of the tenant from the stream.
 
     An event is acknowledged when it is on the disk. A killed consumer continues where it was, and writes no event twice. An
-    event that cannot be read stays in the stream as a dead letter. An audit log has the key in PICOHOOK_AUDIT_KEY.
+    event that cannot be read stays in the stream as a dead letter. The key of an audit log is read from PICOHOOK_AUDIT_KEY.
     """
     del verbose
     chosen = [kind for kind, given in (("audit", audit), ("records", records), ("lines", lines or None)) if given]

@@ -174,15 +174,15 @@ def _language(name: str) -> _Language:
 def _node() -> tuple[int, ...]:
     """Return the version of Node, empty if it is not installed."""
     try:
-        said = subprocess.run(["node", "--version"], capture_output=True, check=False, text=True, timeout=10).stdout  # noqa: S607
+        printed = subprocess.run(["node", "--version"], capture_output=True, check=False, text=True, timeout=10).stdout  # noqa: S607
     except (OSError, subprocess.TimeoutExpired):
         return ()
-    return tuple(map(int, re.findall(r"\d+", said)[:2]))
+    return tuple(map(int, re.findall(r"\d+", printed)[:2]))
 
 
-def _stages(given: str) -> list[str]:
+def _stages(text: str) -> list[str]:
     """Return the stages that were named, in the order of a turn."""
-    named = given.replace(",", " ").split()
+    named = text.replace(",", " ").split()
     for name in named:
         if name not in STAGES:
             raise typer.BadParameter(f"there is no {quoted(name)} ({meant(name, STAGES)})", param_hint="--stages")

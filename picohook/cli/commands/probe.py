@@ -41,7 +41,7 @@ def probe(
         typer.Option(
             metavar="SECONDS",
             parser=seconds(0.01),
-            help="How long the tools probe_mute and probe_deaf misbehave. Default: as vectors/host.json says.",
+            help="How long hooks named probe_mute and probe_deaf misbehave. Default: as vectors/host.json says.",
             show_default=False,
         ),
     ] = None,
@@ -54,8 +54,8 @@ def probe(
     vectors/host.json. When the host has ended, read the report: picohook probe --show REPORT
     """
     if not show:
-        for option, given in (("--junit", junit), ("--json", as_json), ("--also", also)):
-            if given:
+        for option, value in (("--junit", junit), ("--json", as_json), ("--also", also)):
+            if value:
                 raise typer.BadParameter(f"{option} needs --show")
         if path:
             require_writable(path, "REPORT")

@@ -40,7 +40,7 @@ def run(
         str | None,
         typer.Option(
             metavar="FILE",
-            help="At the end, write them to a file in Prometheus' text format; - is standard output.",
+            help="At the end, write counts and times to a file, in Prometheus' text format; - is standard output.",
             show_default=False,
         ),
     ] = None,
@@ -53,13 +53,13 @@ def run(
 ) -> None:
     """Run a script of stages and events, line by line.
 
-    A line of the script asks a stage, or tells the hooks of an event. Blank lines are skipped:
+    Each line of the script asks the hooks of a stage, or tells hooks of an event. Blank lines are skipped:
 
     \b
     {"stage": "before_tool", "params": {"tool": "bash", "arguments": {"command": "ls"}}}
     {"event": "tool_exec_start", "payload": {"Tool": "bash"}, "meta": {"TurnID": "t1"}}
 
-    The other lines still run after a bad one. Its number is shown, and the exit code is 1.
+    After a wrong line the others still run. The number of a wrong line is shown, and the exit code is 1.
     """  # noqa: D301 - click reads a backspace character, not an escape
     del verbose
     descriptor = given.open_source(script)

@@ -11,7 +11,6 @@ import typer
 
 from ...config.document import PicoClaw
 from ...errors import PicohookError
-from ...host import Host
 from ...listeners.listener import Listener
 from ...observe.log import Log
 from ...serve.server.connection import Connection
@@ -19,7 +18,7 @@ from ...serve.sidecar import Sidecar
 from .. import output
 from ..command import App, Verbose
 from ..configuration import AsPicoClaw, Named, read
-from ..host import ended_by_signals, garbage_collected_rarely, has_uvloop, on_endings, own_streams
+from ..host import ended_by_signals, garbage_collected_rarely, has_uvloop, host_of, on_endings, own_streams
 from ..listeners import Audit, Otel, Record, hide_key, listeners
 
 app = App()
@@ -80,10 +79,7 @@ async def _serve(  # noqa: PLR0917 - anyio.run calls it
     metrics: str | None,
     host_listeners: list[Listener],
 ) -> None:
-    if config is None:
-        host = Host.discover(listeners=host_listeners, picoclaw=picoclaw)
-    else:
-        host = Host.from_config(config, listeners=host_listeners, picoclaw=picoclaw)
+    host = host_of(config, listeners=host_listeners, picoclaw=picoclaw)
     hide_key()
     sidecar = Sidecar(host)
     with ended_by_signals():

@@ -219,11 +219,11 @@ def figures(before: Look | None, now: Look, memory: Mapping[int, int]) -> dict[s
 def _hook(
     hook: Mapping[str, Any], past: Mapping[str, Any] | None, seconds: float | None, memory: Mapping[int, int]
 ) -> dict[str, Any]:
-    asked = {} if past is None else past["stages"]
+    earlier = {} if past is None else past["stages"]
     stages = {
         name: {
             "calls": stage["executions"],
-            "calls_per_second": _rate(stage["executions"], asked.get(name, {}).get("executions", 0), seconds),
+            "calls_per_second": _rate(stage["executions"], earlier.get(name, {}).get("executions", 0), seconds),
             "p50_ms": stage["p50_ms"] if stage["executions"] else None,
             "p99_ms": stage["p99_ms"] if stage["executions"] else None,
             "failures": sum(stage["failures"].values()),

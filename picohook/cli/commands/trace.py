@@ -62,15 +62,15 @@ def _people(entry: Entry) -> None:
         case Chain():
             again = "" if entry.resumed_with is None else f"after a pause, with an answer for {entry.resumed_with[0]}"
             _row(entry.at, entry, _joined(entry.stage.name, again, about(entry.stage, entry.asked_about)), style="bold")
-        case HookAnswered(said, chain):
-            _answer(said, chain, entry)
-        case ChainEnded(said, chain):
-            for name in said.skipped:
+        case HookAnswered(line, chain):
+            _answer(line, chain, entry)
+        case ChainEnded(line, chain):
+            for name in line.skipped:
                 _hook(None, chain, name, "not asked: its filter")
             _unanswered(chain, "not waited for")
             verdict = entry.facts["action"]
-            what = _joined(f"= {verdict}", _time(said.at - chain.at), said.reason or said.feedback)
-            _row(said.at, chain, what, style=_GOOD.get(verdict, "red"))
+            what = _joined(f"= {verdict}", _time(line.at - chain.at), line.reason or line.feedback)
+            _row(line.at, chain, what, style=_GOOD.get(verdict, "red"))
         case ChainAbandoned(at, chain, why):
             _unanswered(chain)
             _row(at, chain, _joined("= abandoned", _time(at - chain.at), why), style="yellow")
@@ -85,12 +85,12 @@ def _people(entry: Entry) -> None:
             pass
 
 
-def _answer(said: AnswerLine, chain: Chain, entry: HookAnswered) -> None:
-    action = entry.facts["action"] if said.failed is None else f"failed ({said.failed}): {said.action}"
-    made = [] if said.params is None else outcomes.changes(editable(entry.before), editable(said.params))
-    what = said.error or said.reason or said.feedback or "; ".join(made)
-    retried = f"(asked again {said.retries} times)" if said.retries else ""
-    _hook(said.at, chain, said.hook, _joined(f"{action:<9}", f"{_time(said.seconds):>8}", retried, what))
+def _answer(line: AnswerLine, chain: Chain, entry: HookAnswered) -> None:
+    action = entry.facts["action"] if line.failed is None else f"failed ({line.failed}): {line.action}"
+    made = [] if line.params is None else outcomes.changes(editable(entry.before), editable(line.params))
+    what = line.error or line.reason or line.feedback or "; ".join(made)
+    retried = f"(asked again {line.retries} times)" if line.retries else ""
+    _hook(line.at, chain, line.hook, _joined(f"{action:<9}", f"{_time(line.seconds):>8}", retried, what))
 
 
 def _hook(at: float | None, chain: Chain, name: str, text: str) -> None:
@@ -112,10 +112,10 @@ def _time(seconds: float) -> str:
 
 def _json(entry: Entry) -> None:
     match entry:
-        case ChainEnded(said, chain):
-            ended = said.model_dump(exclude={"type", "at", "chain", "skipped"}, exclude_defaults=True)
+        case ChainEnded(line, chain):
+            ended = line.model_dump(exclude={"type", "at", "chain", "skipped"}, exclude_defaults=True)
             output.data(
-                _chain(chain, {"ended": said.at, **ended, "skipped": list(said.skipped), "payload": chain.params})
+                _chain(chain, {"ended": line.at, **ended, "skipped": list(line.skipped), "payload": chain.params})
             )
         case ChainAbandoned(at, chain, why):
             output.data(_chain(chain, {"ended": at, "abandoned": why}))
@@ -140,7 +140,7 @@ def _chain(chain: Chain, end: dict[str, Any]) -> dict[str, Any]:
 
 
 def _hooks(chain: Chain) -> Iterator[dict[str, Any]]:
-    for said in chain.answers:
-        yield said.model_dump(exclude={"type", "chain"}, exclude_defaults=True)
+    for line in chain.answers:
+        yield line.model_dump(exclude={"type", "chain"}, exclude_defaults=True)
     for name, params in chain.waiting.items():
         yield {"hook": name, "action": None, "params": params}

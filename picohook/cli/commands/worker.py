@@ -23,7 +23,7 @@ from ...transport.nats.connection import NatsConnection
 from .. import output
 from ..command import App, Verbose, count
 from ..configuration import Named, connection_of, read
-from ..host import garbage_collected_rarely, has_uvloop
+from ..host import garbage_collected_rarely, has_uvloop, host_of
 from ..listeners import Audit, Otel, Record, hide_key, listeners
 
 app = App()
@@ -73,10 +73,7 @@ async def _serve(
     *,
     watch: bool,
 ) -> None:
-    if config is None:
-        host = Host.discover(listeners=host_listeners, watch=watch, announce=False)
-    else:
-        host = Host.from_config(config, listeners=host_listeners, watch=watch, announce=False)
+    host = host_of(config, listeners=host_listeners, watch=watch, announce=False)
     hide_key()
     async with host:
         connection = _connect(settings)

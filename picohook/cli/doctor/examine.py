@@ -42,9 +42,16 @@ async def examine(
     if not found.configs:
         where = str((directory or Path()).absolute())
         hint = "write one, or let picohook write one with a hook: picohook new DIR"
-        message = "there is none here, and none of your own"
+        message = "there is no configuration here, and none of your own"
         findings.append(Finding(Level.WARNING, where, "configuration", message, hint))
     findings += files.examine(found)
+    await _examine_hooks(findings, found, time_limit, give_up)
+
+
+async def _examine_hooks(
+    findings: list[Finding], found: Layers, time_limit: float, give_up: Callable[[], NoReturn]
+) -> None:
+    """Add findings about each hook: its programs, a trial if it is trusted, and its settings as a gate."""
     dialects = {str(one.path): one.dialect for one in found.configs}
     trusted = _trusted(found)
     programs_of = {spec.name: list(programs.examine(spec, may_run=spec.source in trusted)) for spec in found.hooks}

@@ -41,11 +41,13 @@ def examine(found: Layers) -> Iterator[Finding]:
 def _contents(config: Config) -> Finding:
     path, hooks = str(config.path), len(config.hooks)
     if config.model is not None:
-        said = f"{config.dialect} format, {hooks} hook{'s' if hooks != 1 else ''}, and the model {shown(config.model)}"
-        return Finding(Level.OK, path, "configuration", said)
+        message = (
+            f"{config.dialect} format, {hooks} hook{'s' if hooks != 1 else ''}, and the model {shown(config.model)}"
+        )
+        return Finding(Level.OK, path, "configuration", message)
     if hooks:
-        said = f"{config.dialect} format, {hooks} hook{'s' if hooks > 1 else ''}"
-        return Finding(Level.OK, path, "configuration", said)
+        message = f"{config.dialect} format, {hooks} hook{'s' if hooks > 1 else ''}"
+        return Finding(Level.OK, path, "configuration", message)
     if not config.enabled:
         return Finding(Level.WARNING, path, "configuration", "no hook will run", "set hooks.enabled to true")
     return Finding(Level.WARNING, path, "configuration", "it has no hooks", "add one: picohook new")

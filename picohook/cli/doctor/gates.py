@@ -14,18 +14,18 @@ _EXAMPLE = 'canary = { tool = "bash", arguments = { command = "rm -rf /" } }'
 
 def settings(spec: HookSpec, dialect: str) -> Iterator[Finding]:
     """Yield findings about the settings of a gate."""
-    asked = [stage for stage in DECIDES if stage in spec.asked_at]
-    fails_open = "before_tool" in asked and spec.on_failure is OnFailure.CONTINUE
+    stages = [stage for stage in DECIDES if stage in spec.asked_at]
+    fails_open = "before_tool" in stages and spec.on_failure is OnFailure.CONTINUE
     where = "" if dialect == "native" else ", in picohook's own format"
-    if not asked:
+    if not stages:
         return
-    if "approve_tool" in asked and spec.stdio == "pipe" and (spec.command or spec.run):
+    if "approve_tool" in stages and spec.stdio == "pipe" and (spec.command or spec.run):
         message = "its answers go through a pipe: other programs of the same user can write an approval into it, through /proc"
         hint = f'set stdio = "socket"{where}, unless it opens /dev/stdin or /dev/stdout by name'
         yield Finding(Level.NOTE, about(spec), "stdio", message, hint)
     if isinstance(spec, GroupSpec):
         return  # `foreign_gates` has tried it
-    if not (spec.guard or spec.canary or "approve_tool" in asked):
+    if not (spec.guard or spec.canary or "approve_tool" in stages):
         deny = 'on_failure = "deny", and ' if fails_open else ""
         message = "it can deny calls, but has no canary" + (", and while it is down, calls pass" if fails_open else "")
         hint = f"if it has to deny calls, set {deny}a canary, which is a call that it must deny{where}"

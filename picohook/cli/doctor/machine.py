@@ -14,6 +14,7 @@ from ...model.spec import Limits, Sandbox
 from ...observe.log import Log
 from ...process.plan import Plan
 from ...process.spawn import NotAvailableError
+from ...protocol import peer
 from ...transport.event_loop import current_reactor
 from ...wire.version import VERSION
 from .findings import Finding, Level
@@ -26,7 +27,9 @@ _SOME = 64
 async def examine(time_limit: float) -> AsyncIterator[Finding]:
     """Yield the findings about the machine."""
     system = f"{platform.system()} {platform.release()}"
-    yield Finding(Level.OK, MACHINE, "version", f"picohook {VERSION}, Python {platform.python_version()}, {system}")
+    core = "" if peer.__file__.endswith(".py") else " with a compiled core"
+    version = f"picohook {VERSION}{core}, Python {platform.python_version()}, {system}"
+    yield Finding(Level.OK, MACHINE, "version", version)
     machine = _Machine(time_limit)
     try:
         yield await machine.containment()

@@ -74,9 +74,9 @@ def _version(spec: HookSpec, found: str) -> str:
         interpreter = _interpreter(found, environment.get("PATH", os.defpath))
     if not _TELLS_ITS_VERSION.fullmatch(os.path.basename(interpreter)):
         return ""
-    said = _ask(interpreter, frozenset(environment.items()))
+    version = _ask(interpreter, frozenset(environment.items()))
     name = os.path.basename(interpreter)
-    return said if name.rstrip("0123456789.") in said.lower() else f"{name} {said}".strip()
+    return version if name.rstrip("0123456789.") in version.lower() else f"{name} {version}".strip()
 
 
 @functools.cache
@@ -94,8 +94,8 @@ def _ask(interpreter: str, environment: frozenset[tuple[str, str]]) -> str:
         )
     except (OSError, ValueError, subprocess.TimeoutExpired):
         return ""
-    said = next((line for line in done.stdout.decode("utf-8", "replace").splitlines() if line.strip()), "")
-    return said[:_SHOWN]
+    printed = next((line for line in done.stdout.decode("utf-8", "replace").splitlines() if line.strip()), "")
+    return printed[:_SHOWN]
 
 
 def _interpreter(script: str, path: str) -> str:

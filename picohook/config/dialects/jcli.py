@@ -157,11 +157,11 @@ def _spec(event: str, definition: Definition, name: str, directory: Path, *, inh
     })  # fmt: skip
 
 
-def _tool(given: _FilterTable) -> str | None:
-    if given.tool_name is not None:
-        return f"/{re.escape(given.tool_name)}/"
-    if given.tool_matcher is not None:
-        return exact("|".join(name.strip() for name in given.tool_matcher.split("|")))
+def _tool(table: _FilterTable) -> str | None:
+    if table.tool_name is not None:
+        return f"/{re.escape(table.tool_name)}/"
+    if table.tool_matcher is not None:
+        return exact("|".join(name.strip() for name in table.tool_matcher.split("|")))
     return None
 
 

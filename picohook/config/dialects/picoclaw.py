@@ -69,14 +69,14 @@ class _File(Settings):
     hooks: _HooksTable
 
 
-def settings_of(version: PicoClaw | None, given: Collection[str] = ()) -> dict[str, Any]:
-    """The settings that this version of PicoClaw gives a hook, except those in `given`, which the hook sets itself."""
+def settings_of(version: PicoClaw | None, own: Collection[str] = ()) -> dict[str, Any]:
+    """The settings that this version of PicoClaw gives a hook, except those in `own`, which the hook sets itself."""
     if version in {None, _OLDEST}:
         return {}
     settings: dict[str, Any] = {"events": "runtime"}
     if version == "0.2.9":
         settings["may_edit"] = ("messages",)
-    return {name: value for name, value in settings.items() if name not in given}
+    return {name: value for name, value in settings.items() if name not in own}
 
 
 def section(document: dict[str, Any]) -> str | None:
@@ -186,12 +186,12 @@ def _spec(name: str, process: _ProcessTable, problems: Problems, config: Config,
 
 
 def _timeouts(defaults: _DefaultsTable, hooks: int) -> Timeouts:
-    given = {
+    limits = {
         "observer": defaults.observer_timeout_ms / 1000,
         "interceptor": defaults.interceptor_timeout_ms / 1000,
         "approval": defaults.approval_timeout_ms / 1000,
     }
-    timeouts = Timeouts.model_validate({name: seconds for name, seconds in given.items() if seconds > 0})
+    timeouts = Timeouts.model_validate({name: seconds for name, seconds in limits.items() if seconds > 0})
     # PicoClaw has no budget for the chain: each of its interceptors may take its whole timeout.
     needed = timeouts.interceptor * hooks
     return timeouts.model_copy(update={"chain": needed}) if needed > timeouts.chain else timeouts

@@ -104,18 +104,20 @@ class Reloader:
         stay = {name: running[name] for name in staying & running.keys()}
         self._swap(wanted, stay, starting | placeholders, layers.timeouts)
         self._prover.change(layers.proof_of_life)
-        for name in starting.keys() & wanted.keys() - staying:
-            self._configured[name] = _Configured(wanted[name], fingerprints[name])
+        new = {name: _Configured(wanted[name], fingerprints[name]) for name in wanted.keys() - staying}
+        self._configured |= {name: new[name] for name in starting.keys() & new.keys()}
+        failed |= await self._fill_all(placeholders, new, running)
+        return change.reloaded(wanted, failed)
+
+    async def _fill_all(
+        self, placeholders: Mapping[str, Mounted], new: Mapping[str, _Configured], running: Mapping[str, Mounted]
+    ) -> dict[str, str]:
+        """Start the hooks that had to wait for their old ones to end. Returns why some did not start, by name."""
         filling = {
-            name: self._mounted.begin(
-                functools.partial(
-                    self._fill, placeholder, _Configured(wanted[name], fingerprints[name]), running.get(name)
-                )
-            )
+            name: self._mounted.begin(functools.partial(self._fill, placeholder, new[name], running.get(name)))
             for name, placeholder in placeholders.items()
         }
-        failed |= {name: why for name, service in filling.items() if (why := await service.result())}
-        return change.reloaded(wanted, failed)
+        return {name: why for name, service in filling.items() if (why := await service.result())}
 
     def _swap(
         self,

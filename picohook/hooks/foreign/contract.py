@@ -1,6 +1,6 @@
 """What a dialect consists of: a table of events, and four pure functions, `encode`, `select`, `decode` and `merge`.
 
-A dialect whose handlers may run one after the other has a fifth, `chain`.
+A dialect whose handlers read what earlier ones have answered has a fifth, `chain`.
 
 A dialect is the contract of another system with its hooks. It starts no process and reads no clock. It gets the result of a
 handler, and returns what the result means.
@@ -201,7 +201,10 @@ class Dialect:
     most_blocks: int | None = 8
     """How often in a row handlers may keep a turn from ending; None if each handler has its own limit."""
     chain: Callable[[str, HandlerInput, HandlerAnswer], HandlerInput] | None = None
-    """Returns the next handler's input after an answer, where handlers run one after the other. `merge` gets the last input."""
+    """Returns the next handler's input after an answer, where handlers run one after the other. `merge` gets the last input.
+
+    None if handlers do not read what earlier ones have answered.
+    """
 
 
 def shortened(text: str) -> str:

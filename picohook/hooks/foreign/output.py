@@ -75,33 +75,33 @@ def read_ok(text: str, *, strict: bool) -> tuple[bool, dict[str, Any]]:
     return good, answer
 
 
-def text_field(given: Mapping[str, Any], name: str) -> str:
+def text_field(answer: Mapping[str, Any], name: str) -> str:
     """A text in an answer; empty if it is absent. Raises `HookReplyError` for another value."""
-    return _field(given, name, str, "a string") or ""
+    return _field(answer, name, str, "a string") or ""
 
 
-def flag(given: Mapping[str, Any], name: str) -> bool | None:
+def flag(answer: Mapping[str, Any], name: str) -> bool | None:
     """A boolean in an answer. Raises `HookReplyError` for another value."""
-    value: bool | None = _field(given, name, bool, "true or false")
+    value: bool | None = _field(answer, name, bool, "true or false")
     return value
 
 
-def table(given: Mapping[str, Any], name: str) -> dict[str, Any] | None:
+def table(answer: Mapping[str, Any], name: str) -> dict[str, Any] | None:
     """An object in an answer. Raises `HookReplyError` for another value."""
-    value: dict[str, Any] | None = _field(given, name, dict, "an object")
+    value: dict[str, Any] | None = _field(answer, name, dict, "an object")
     return value
 
 
-def choice(given: Mapping[str, Any], name: str, choices: Collection[str]) -> str:
+def choice(answer: Mapping[str, Any], name: str, choices: Collection[str]) -> str:
     """One of some words in an answer; empty if it is absent. Raises `HookReplyError` for another value."""
-    value = text_field(given, name)
-    if value not in choices and given.get(name) is not None:
+    value = text_field(answer, name)
+    if value not in choices and answer.get(name) is not None:
         raise HookReplyError(f"`{name}` is {show(value.encode(), 40)}, and not one of {', '.join(sorted(choices))}")
     return value
 
 
-def _field(given: Mapping[str, Any], name: str, kind: type, expected: str) -> Any:
-    value = given.get(name)
+def _field(answer: Mapping[str, Any], name: str, kind: type, expected: str) -> Any:
+    value = answer.get(name)
     if value is not None and not isinstance(value, kind):
         raise HookReplyError(f"`{name}` is not {expected}")
     return value

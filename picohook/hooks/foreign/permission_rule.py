@@ -40,7 +40,7 @@ def is_rule(rule: str) -> bool:
     return _RULE.fullmatch(rule) is not None
 
 
-def fires(rule: str, tool: str, given: Mapping[str, Any], cwd: str, project: str) -> bool:
+def fires(rule: str, tool: str, arguments: Mapping[str, Any], cwd: str, project: str) -> bool:
     """Whether a call matches the rule, or may match it."""
     read = _RULE.fullmatch(rule)
     if read is None:
@@ -51,11 +51,11 @@ def fires(rule: str, tool: str, given: Mapping[str, Any], cwd: str, project: str
     if wanted is None or wanted.strip() in {"", "*"}:
         return True
     if tool == "Bash":
-        return _matches_command(wanted.strip(), given.get("command"))
+        return _matches_command(wanted.strip(), arguments.get("command"))
     if tool in _EDITS | _READS:
-        return _matches_path(wanted.strip(), given, cwd, project)
+        return _matches_path(wanted.strip(), arguments, cwd, project)
     if tool == "WebFetch" and wanted.startswith("domain:"):
-        return _matches_domain(wanted.removeprefix("domain:").strip(), given.get("url"))
+        return _matches_domain(wanted.removeprefix("domain:").strip(), arguments.get("url"))
     return True
 
 
@@ -174,8 +174,8 @@ def _end_of_substitution(line: str, start: int) -> int:
     return end
 
 
-def _matches_path(wanted: str, given: Mapping[str, Any], cwd: str, project: str) -> bool:
-    path = next((given[name] for name in ("file_path", "notebook_path", "path") if name in given), None)
+def _matches_path(wanted: str, arguments: Mapping[str, Any], cwd: str, project: str) -> bool:
+    path = next((arguments[name] for name in ("file_path", "notebook_path", "path") if name in arguments), None)
     if not isinstance(path, str) or len(path) > _LONGEST_PATH:
         return True
     path = os.path.normpath(os.path.join(cwd, path))

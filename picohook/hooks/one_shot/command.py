@@ -41,6 +41,6 @@ class CommandHook(OneShotHook):
         if finished.exit_code:
             code, tail = finished.exit_code, finished.stderr_tail
             ended = f"exited with code {code}" if code > 0 else f"was ended by signal {-code}"
-            said = f"; it said: {last_words(tail, SHOWN_TAIL)}" if tail else ""
-            raise HookCrashedError(f"it {ended}{said}", hook=self.spec.name, exit_code=code, stderr_tail=tail)
+            stderr = f"; it said: {last_words(tail, SHOWN_TAIL)}" if tail else ""
+            raise HookCrashedError(f"it {ended}{stderr}", hook=self.spec.name, exit_code=code, stderr_tail=tail)
         return read_result(finished.stdout)

@@ -31,7 +31,7 @@ from .http import filled, post
 from .runner import Runner
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Collection, Sequence
 
     from ...model.decisions import Decision
     from ...model.events import Event
@@ -121,8 +121,8 @@ class HandlersHook(QueuedEventsHook):
             answers.append(HandlerAnswer(context=late.additional_context, message=late.system_message))
         joined = self._dialect.merge(self._group.event, answers, handler_input, payload, self.spec.failures)
         if self.spec.guard and isinstance(joined.decision, Modify):
-            asked = zip(self._that_decide(indexes), answers, strict=False)  # late texts may come after the answers
-            changing = {index for index, answer in asked if answer.input is not None}
+            pairs = zip(self._that_decide(indexes), answers, strict=False)  # late texts may come after the answers
+            changing = {index for index, answer in pairs if answer.input is not None}
             joined = await self._after_change(joined, changing, question)
         if joined.env:
             self._host.session_env.add(self.spec.file, payload.meta.session_key, joined.env)
@@ -137,7 +137,9 @@ class HandlersHook(QueuedEventsHook):
             return Deny("it has to be approved, and there is no approver" + (f": {reason}" if reason else ""))
         if joined.silent and not self.approves_silently:
             return (
-                APPROVE if self._host.has_approver(payload, self) else Deny("nobody has decided: there is no approver")
+                APPROVE
+                if self._host.has_approver(payload, self)
+                else Deny("no handler has decided, and there is no approver")
             )
         return joined.decision
 
@@ -218,7 +220,7 @@ class HandlersHook(QueuedEventsHook):
         if any(message.get("role") == "tool" for message in payload.messages[seen:]):
             in_a_row = 0
         if self._dialect.most_blocks is not None and in_a_row >= self._dialect.most_blocks:
-            self._host.log.warning("the turn ends, although its hooks want it to go on", blocks=in_a_row)
+            self._host.log.warning("the turn ends, although its hooks want it to continue", blocks=in_a_row)
             return CONTINUE
         self._blocks[key] = _Blocks(in_a_row + 1, total + 1, len(payload.messages))
         if len(self._blocks) > MOST_SESSIONS:
@@ -253,9 +255,8 @@ class HandlersHook(QueuedEventsHook):
                 self._not_begun.append((index, handler_input, session))
             else:
                 self._background.start_soon(self._in_background, index, handler_input, session)
-        chain = self._dialect.chain
-        if chain is not None and any(rule.in_order for rule in rules.values()):
-            return await self._ask_in_order(waited_for, handler_input, deadline, chain)
+        if any(rule.in_order for rule in rules.values()):
+            return await self._ask_in_order(waited_for, handler_input, deadline)
         answers: dict[int, HandlerAnswer] = {}
 
         async def one(index: int) -> None:
@@ -291,17 +292,14 @@ class HandlersHook(QueuedEventsHook):
         )
 
     async def _ask_in_order(
-        self,
-        indexes: Sequence[int],
-        handler_input: HandlerInput,
-        deadline: float,
-        chain: Callable[[str, HandlerInput, HandlerAnswer], HandlerInput],
+        self, indexes: Sequence[int], handler_input: HandlerInput, deadline: float
     ) -> tuple[list[HandlerAnswer], HandlerInput]:
         answers = []
         for index in indexes:
             own = self._host.reactor.now() + self._group.handlers[index].rule.timeout
             answer = self._decoded(index, await self._run(index, handler_input, min(deadline, own)))
-            handler_input = chain(self._group.event, handler_input, answer)
+            if self._dialect.chain is not None:
+                handler_input = self._dialect.chain(self._group.event, handler_input, answer)
             answers.append(answer)
         return answers, handler_input
 
@@ -361,13 +359,13 @@ class HandlersHook(QueuedEventsHook):
         complete = None if self._host.model_of is None else self._host.model_of(self.spec)
         if complete is None:
             raise HookError("there is no model to ask: name one in [model] of the configuration")
-        template, given = handler.spec.prompt or "", stdin.decode()
-        prompt = template.replace("$ARGUMENTS", given) if "$ARGUMENTS" in template else f"{template}\n\n{given}"
+        template, text = handler.spec.prompt or "", stdin.decode()
+        prompt = template.replace("$ARGUMENTS", text) if "$ARGUMENTS" in template else f"{template}\n\n{text}"
         with anyio.CancelScope(deadline=deadline):
-            said = await call(complete, prompt + _FORM, handler.spec.model, threads=self._threads)
-            if not isinstance(said, str):
-                raise HookReplyError(f"`complete` returned {type(said).__name__}, not a text")
-            return said
+            answer = await call(complete, prompt + _FORM, handler.spec.model, threads=self._threads)
+            if not isinstance(answer, str):
+                raise HookReplyError(f"`complete` returned {type(answer).__name__}, not a text")
+            return answer
         raise HookTimeoutError("its model did not answer in time")
 
 

@@ -39,11 +39,11 @@ async def post(url: str, headers: Mapping[str, str], body: bytes, *, within: flo
                 httpx.AsyncClient(verify=tls, timeout=None) as client,  # noqa: S113 - the scope ends it
                 client.stream(
                     "POST", url, content=body, headers={"content-type": "application/json", **headers}
-                ) as said,
+                ) as response,
             ):
-                if not said.is_success:
-                    raise HookReplyError(f"its URL answered {said.status_code}")
-                async for part in said.aiter_bytes():
+                if not response.is_success:
+                    raise HookReplyError(f"its URL answered {response.status_code}")
+                async for part in response.aiter_bytes():
                     data += part
                     if len(data) > limit:
                         raise HookReplyError(f"its URL answered with more than {limit} bytes")

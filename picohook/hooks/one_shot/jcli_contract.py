@@ -126,19 +126,19 @@ _KINDS = {kind: event for event, kind in TOLD.items()}
 def question(stage: Stage[Any], payload: Payload, cwd: str) -> tuple[str, dict[str, Any]]:
     """The event of a question, and its context. It lacks the fields that the runtime did not give."""
     event = stage_name(stage, payload)
-    given = payload.__dict__
-    result = given.get("result")
-    said = result.for_llm if result is not None else None
+    values = payload.__dict__
+    result = values.get("result")
+    output = result.for_llm if result is not None else None
     fields = {
-        "user_input": given.get("prompt"),
-        "assistant_output": text_of(given["response"]) if "response" in given else None,
-        "messages": given.get("messages"),
-        "system_prompt": given.get("system_prompt"),
-        "model": given.get("model") or None,
-        "tool_name": given.get("tool"),
-        "tool_arguments": encode(given["arguments"]).decode() if "arguments" in given else None,
-        "tool_result": said,
-        "tool_error": said or given.get("error"),
+        "user_input": values.get("prompt"),
+        "assistant_output": text_of(values["response"]) if "response" in values else None,
+        "messages": values.get("messages"),
+        "system_prompt": values.get("system_prompt"),
+        "model": values.get("model") or None,
+        "tool_name": values.get("tool"),
+        "tool_arguments": encode(values["arguments"]).decode() if "arguments" in values else None,
+        "tool_result": output,
+        "tool_error": output or values.get("error"),
     }
     return _filled(event, {name: fields[name] for name in READS[event]}, payload.meta.session_key, cwd)
 
@@ -146,15 +146,15 @@ def question(stage: Stage[Any], payload: Payload, cwd: str) -> tuple[str, dict[s
 def event(event: Event, _dialect: str, cwd: str) -> tuple[str, dict[str, Any]]:
     """The name of an event, and its context. A kind that j-cli does not have keeps picohook's name and payload."""
     name = _KINDS.get(event.kind, event.kind)
-    said = event.payload
-    fields = {"user_input": said.get("UserMessage"), "messages": said.get("Messages")}
-    told = {field: fields[field] for field in READS[name]} if name in READS else {"payload": dict(said)}
+    payload = event.payload
+    fields = {"user_input": payload.get("UserMessage"), "messages": payload.get("Messages")}
+    told = {field: fields[field] for field in READS[name]} if name in READS else {"payload": dict(payload)}
     return _filled(name, told, event.meta.session_key, cwd)
 
 
 def _filled(event: str, fields: Mapping[str, Any], session_id: str, cwd: str) -> tuple[str, dict[str, Any]]:
-    given = {"event": event, **fields, "session_id": session_id or None, "cwd": cwd}
-    return event, {name: value for name, value in given.items() if value is not None}
+    context = {"event": event, **fields, "session_id": session_id or None, "cwd": cwd}
+    return event, {name: value for name, value in context.items() if value is not None}
 
 
 def decide(stage: Stage[Any], payload: Payload, result: Mapping[str, Any]) -> Decision:
@@ -206,9 +206,9 @@ def ignored(event: str, result: Mapping[str, Any]) -> list[str]:
 
 def require_known(event: str, result: Mapping[str, Any]) -> None:
     """Raises `ValueError` for a result whose fields all have no meaning at this event."""
-    said, fields = meaningful(result), known(event)
-    if said and fields and fields.isdisjoint(said):
-        raise ValueError(f"`{said[0]}` decides nothing at {event}: the answer may have {', '.join(sorted(fields))}")
+    names, fields = meaningful(result), known(event)
+    if names and fields and fields.isdisjoint(names):
+        raise ValueError(f"`{names[0]}` decides nothing at {event}: the answer may have {', '.join(sorted(fields))}")
 
 
 def _action(result: Mapping[str, Any]) -> str | None:
@@ -226,9 +226,9 @@ def _edits(stage: Stage[Any], event: str, result: Mapping[str, Any]) -> dict[str
     """The edits in a result, in the form of an answer at the stage."""
     from ...model.replies import objects_in, text_in  # noqa: PLC0415 - reading a configuration does without
 
-    given = {name for name in EDITS.get(event, ()) if result.get(name) is not None}
+    names = {name for name in EDITS.get(event, ()) if result.get(name) is not None}
     changes: dict[str, Any] = {}
-    for name in given:
+    for name in names:
         if name == "messages":
             changes[name] = objects_in(result, name)
         elif name == "tool_arguments":
@@ -243,9 +243,9 @@ def _edits(stage: Stage[Any], event: str, result: Mapping[str, Any]) -> dict[str
 _FIELDS = {"user_input": "prompt", "assistant_output": "content", "tool_result": "for_llm", "tool_error": "for_llm"}
 
 
-def _arguments(given: Any) -> dict[str, Any]:
+def _arguments(value: Any) -> dict[str, Any]:
     try:
-        arguments = decode_value(given.encode()) if isinstance(given, str) else given
+        arguments = decode_value(value.encode()) if isinstance(value, str) else value
     except ValueError as error:
         raise ValueError(f"`tool_arguments` is not JSON: {error}") from None
     if not isinstance(arguments, dict):

@@ -74,8 +74,8 @@ def extract(text: str) -> dict[str, Any]:
     """The result in a model's answer: the JSON object from its first `{` to its last `}`. Raises `ValueError`."""
     start, end = text.find("{"), text.rfind("}")
     if start < 0 or end < start:
-        said = show(text.encode("utf-8", "replace"), 80) or "it is empty"
-        raise ValueError(f"the model's answer holds no JSON object: {said}")
+        shown = show(text.encode("utf-8", "replace"), 80) or "it is empty"
+        raise ValueError(f"the model's answer holds no JSON object: {shown}")
     return read_result(text[start : end + 1].encode())
 
 
@@ -98,16 +98,16 @@ class PromptHook(OneShotHook):
         prompt = render(self.spec.prompt or "", context) + instruction(event)
         with anyio.CancelScope(deadline=deadline) as scope:
             try:
-                said = await call(complete, prompt, self.spec.model, threads=self._threads)
+                text = await call(complete, prompt, self.spec.model, threads=self._threads)
             except PicohookError:
                 raise
             except Exception as error:
                 raise HookError(f"the model could not be asked: {explain(error)}", hook=self.name) from error
         if scope.cancelled_caught:
             raise HookTimeoutError("no answer in time", hook=self.name)
-        if not isinstance(said, str):
-            raise HookReplyError(f"`complete` returned {type(said).__name__}, not a text", hook=self.name)
-        result = extract(said)
+        if not isinstance(text, str):
+            raise HookReplyError(f"`complete` returned {type(text).__name__}, not a text", hook=self.name)
+        result = extract(text)
         if not isinstance(self.spec, jcli.JcliSpec):
             jcli.require_known(event, result)
         return result

@@ -63,7 +63,7 @@ class Client(httpx2.AsyncClient):
             response = await super().send(request, **settings)
             if "content-encoding" in response.headers:
                 await response.aclose()
-                return _failed(request, "its answer is compressed, which nobody asked for")
+                return _failed(request, "its answer is compressed, which the request does not allow")
             kind = response.headers.get("content-type", "").lower()
             if kind.startswith("text/event-stream"):
                 return response
@@ -98,8 +98,8 @@ async def _whole(response: httpx2.Response) -> httpx2.Response:
 
 def _refusal(response: httpx2.Response) -> str:
     """Describes a response without an MCP message by its status, with the way out."""
-    said = f"it answered {response.status_code} {response.reason_phrase}".rstrip()
-    return f"{said}: give it the --header that it asks for" if response.status_code in NOT_ALLOWED else said
+    status = f"it answered {response.status_code} {response.reason_phrase}".rstrip()
+    return f"{status}: give it the --header that it asks for" if response.status_code in NOT_ALLOWED else status
 
 
 def _failed(request: httpx2.Request, why: str) -> httpx2.Response:

@@ -127,9 +127,9 @@ class HeldCall(Held):
 
     async def _take_answers(self) -> bytes | None:
         """Ask hooks about the answers of a model in a repeated call. Returns a line for the client if it is to ask again."""
-        given = self._request["params"]
-        params, result = await self._shared.rounds.answered(given)
-        if params is not given:
+        before = self._request["params"]
+        params, result = await self._shared.rounds.answered(before)
+        if params is not before:
             self._request = {**self._request, "params": params}
             self._line = line_of(self._request)
         return None if result is None else result_line(self.id, result)

@@ -67,7 +67,7 @@ class Held:
         self._answer: Promise
 
     def take(self, line: bytes, response: Message) -> tuple[Promise, tuple[bytes, Message]]:
-        """Take the other side's answer. Returns what `Reactor.settle` takes to go on with it.
+        """Take the other side's answer. Returns what `Reactor.settle` takes to continue it.
 
         Raises `RefusedLineError` if the other side was not asked, or has answered.
         """

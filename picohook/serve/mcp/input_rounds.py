@@ -62,17 +62,17 @@ class InputRounds:
             return line
         requests = result["inputRequests"]
         try:
-            asked = {
+            questions = {
                 key: ModelQuestion(self._session, self._server, one.get("params", {}), meta)
                 for key, one in requests.items()
                 if type(one) is dict and one.get("method") == ASKS["sampling"]
             }
-            for question in asked.values():
+            for question in questions.values():
                 await question.ask()
         except (PicohookError, ValueError) as error:
             raise self._refusal(error) from None
         own = {name: result[name] for name in ("requestState",) if name in result}
-        new = self._result(_Round(asked, {}, own, 0.0, len(line)), requests)
+        new = self._result(_Round(questions, {}, own, 0.0, len(line)), requests)
         return line_of({**response, "result": {**result, **new}})
 
     async def answered(self, params: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any] | None]:
@@ -82,9 +82,11 @@ class InputRounds:
         `RefusedLineError` if hooks refuse an answer, and for a state that does not count.
         """
         state = params.get("requestState")
-        given: Any = params.get("inputResponses", {})
+        responses: Any = params.get("inputResponses", {})
         if type(state) is not str or not _is_state(state):
-            if type(given) is dict and any(type(one) is dict and one.keys() >= ANSWER for one in given.values()):
+            if type(responses) is dict and any(
+                type(one) is dict and one.keys() >= ANSWER for one in responses.values()
+            ):
                 raise RefusedLineError("it answers a question to the model that hooks were not asked about")
             return params, None
         begun = self._rounds.pop(state, None)
@@ -92,14 +94,14 @@ class InputRounds:
             raise RefusedLineError(
                 "the answers to the server's questions came too late, or twice: begin the request anew"
             )
-        if type(given) is not dict:
+        if type(responses) is not dict:
             raise RefusedLineError("its inputResponses are not an object")
-        answers = {**given, **begun.answers}
+        answers = {**responses, **begun.answers}
         again = {}
         try:
             for key, question in begun.asked.items():
-                if question.result is None and key in given:
-                    await question.conclude(given[key])
+                if question.result is None and key in responses:
+                    await question.conclude(responses[key])
                     if question.result is None:
                         again[key] = question
                         continue
@@ -117,7 +119,7 @@ class InputRounds:
 
     def _result(self, begun: _Round, requests: dict[str, Any]) -> dict[str, Any]:
         """The members of the result that begins a round."""
-        asked = {
+        questions = {
             key: {"method": ASKS["sampling"], **requests.get(key, {}), "params": question.params}
             for key, question in begun.asked.items()
             if question.result is None
@@ -128,7 +130,7 @@ class InputRounds:
         self._rounds[state] = begun
         while sum(one.size for one in self._rounds.values()) > MOST_BYTES and len(self._rounds) > 1:
             del self._rounds[next(iter(self._rounds))]
-        return {"inputRequests": {**others, **asked}, "requestState": state}
+        return {"inputRequests": {**others, **questions}, "requestState": state}
 
     def _refusal(self, error: Exception) -> RefusedLineError:
         note_hard_abort(self._session, error)

@@ -71,7 +71,7 @@ def read(line: bytes) -> dict[str, Any]:
 
 
 def _refused(line: bytes, why: str) -> RefusedLineError:
-    """The error for a line, with the id of whoever waits for an answer, if a more lenient decoder finds one."""
+    """The error for a line, with the id of the request that waits for an answer, if a more lenient decoder finds one."""
     try:
         value = json.loads(line)
         identity = usable_id(value.get("id")) if type(value) is dict else None
@@ -129,11 +129,11 @@ def same_names(value: dict[str, Any], names: frozenset[str]) -> str:
 
 def require_allowed(message: Message, refused: Collection[str]) -> None:
     """Raise `RefusedLineError` if a message of the server asks the client for one of these methods, in either era."""
-    asked = [message.get("method")]
+    methods = [message.get("method")]
     result = message.get("result")
     if type(result) is dict and type(requests := result.get("inputRequests")) is dict:
-        asked += [one.get("method") for one in requests.values() if type(one) is dict]
-    for method in asked:
+        methods += [one.get("method") for one in requests.values() if type(one) is dict]
+    for method in methods:
         if method in refused:
             key = "asks" if "method" in message else "answers"
             raise RefusedLineError(f"the server asks for {method}, which is refused here", **{key: message.get("id")})

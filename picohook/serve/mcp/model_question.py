@@ -66,9 +66,9 @@ class ModelQuestion:
             self._decided.close()
             raise ValueError(why)
         shown = {**result, "content": _plain(result["content"])}
-        given = LLMResponse(response=shown, model=str(result.get("model", "")))
-        left = await self._decided.conclude(given)
-        if left is not None and (left.response, left.model) == (given.response, given.model):
+        response = LLMResponse(response=shown, model=str(result.get("model", "")))
+        left = await self._decided.conclude(response)
+        if left is not None and (left.response, left.model) == (response.response, response.model):
             self.result = result
         else:
             self._set(result)

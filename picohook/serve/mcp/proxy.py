@@ -298,7 +298,7 @@ class Proxy:
         sender.asked[identity] = method
 
     def _refuse(self, error: RefusedLineError, sender: _Side, receiver: _Side) -> None:
-        """Log a line that is not forwarded. Answer whoever waits: the one who asked, or the one who was to be answered."""
+        """Log a line that is not forwarded. Answer the side that waits: that which asked, or that which was to be answered."""
         self.warn(sender, str(error))
         if error.asks is not None and error.asks not in sender.asked:
             sender.send(error_line(error.asks, str(error)))
@@ -355,7 +355,7 @@ class Proxy:
             self._tasks.start_soon(self._work)
 
     def go_on(self) -> None:
-        """Let held requests go on, after all lines that were read now: one of them may cancel another."""
+        """Continue held requests, after all lines that were read now: one of them may cancel another."""
         due, self._due = self._due, []
         self._reactor.settle(due)  # on asyncio they run here
 

@@ -46,13 +46,13 @@ def variable_of(header: str) -> str:
     return "PICOHOOK_HEADER_" + re.sub(r"\W", "_", header.upper(), flags=re.ASCII)
 
 
-def headers_of(given: Sequence[str], environ: Mapping[str, str]) -> dict[str, str]:
+def headers_of(lines: Sequence[str], environ: Mapping[str, str]) -> dict[str, str]:
     """The headers in texts such as `Authorization: Bearer ${TOKEN}` or `X-Key`, with the values of the environment.
 
     Raises `ValueError`, and does not repeat what may be a secret.
     """
     headers = {}
-    for text in given:
+    for text in lines:
         found = HEADER.fullmatch(text)
         if found is None:
             raise ValueError(

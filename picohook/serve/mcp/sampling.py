@@ -33,7 +33,7 @@ class HeldSampling(Held):
 
         Raises `RefusedLineError` if the client's answer cannot be shown to hooks.
         """
-        question, line, given = self._question, b"", None
+        question, line, answer = self._question, b"", None
         try:
             await question.ask()
             if question.result is None:
@@ -41,8 +41,8 @@ class HeldSampling(Held):
                 if "error" in response:
                     question.close()
                     return line
-                given = response["result"]
-                await question.conclude(given)
+                answer = response["result"]
+                await question.conclude(answer)
             while question.result is None:
                 line = b""
                 await question.conclude(await self._shared.ask_client(self._request["method"], question.params))
@@ -51,7 +51,7 @@ class HeldSampling(Held):
             return error_line(self.id, f"a hook refused the question to the model: {error}", REFUSED)
         except ValueError as error:
             raise RefusedLineError(str(error)) from None
-        return line if line and question.result is given else result_line(self.id, question.result)
+        return line if line and question.result is answer else result_line(self.id, question.result)
 
     def _edited_line(self) -> bytes:
         """The line for the client: the server's own, unless hooks edited the question."""

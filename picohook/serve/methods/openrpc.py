@@ -68,7 +68,9 @@ def _method(method: Method, schemas: dict[str, Any]) -> dict[str, Any]:
     required, properties = schema.get("required", ()), schema.get("properties", {})
     if isinstance(method, OptionalMethod):
         properties = {**properties, **_described(method.options, schemas)["properties"]}
-    params = [{"name": name, "required": name in required, "schema": given} for name, given in properties.items()]
+    params = [
+        {"name": name, "required": name in required, "schema": described} for name, described in properties.items()
+    ]
     return {
         "name": method.name,
         "summary": method.summary,

@@ -48,18 +48,18 @@ class PayloadMethod(Method):
         return validated(self.params, {**params, "meta": _shared(meta)} if type(meta) is dict else params)
 
 
-def _shared(given: dict[str, Any]) -> Meta | dict[str, Any]:
+def _shared(params: dict[str, Any]) -> Meta | dict[str, Any]:
     """The meta of an earlier request, if one had the same; else what was given.
 
     The requests of one iteration have the same meta. It is validated once, and its bytes are made once.
     """
-    data = encode_finite(given)  # it was decoded, so it holds no NaN; unlike dicts, bytes tell 1 from true and 1.0
+    data = encode_finite(params)  # it was decoded, so it holds no NaN; unlike dicts, bytes tell 1 from true and 1.0
     if len(data) > MAX_META:
-        return given
+        return params
     try:
         return _meta_of(data)
     except ValidationError:
-        return given  # to be refused with its problems
+        return params  # to be refused with its problems
 
 
 @functools.lru_cache(maxsize=256)
@@ -121,10 +121,10 @@ def outcome_json(outcome: Outcome[Any], *, with_payload: bool = True) -> bytes:
     result = fields.pop("result", None)
     data = encode(fields) if outcome.notes else encode_finite(fields)  # only notes can hold a NaN
     if with_payload:
-        asked = outcome.asked
-        if asked is None or asked.payload is not outcome.payload:
-            asked = Encoded(outcome.payload)
-        data = b'%b,"payload":%b}' % (data[:-1], asked.params())
+        before = outcome.asked
+        if before is None or before.payload is not outcome.payload:
+            before = Encoded(outcome.payload)
+        data = b'%b,"payload":%b}' % (data[:-1], before.params())
     return data if result is None else b'%b,"result":%b}' % (data[:-1], encode(result))
 
 
@@ -148,8 +148,8 @@ async def _emit(context: SidecarContext, params: EmitParams) -> bool:
     meta, about = params.meta, params
     turn = context.turns.get(meta.turn_id)
     if turn is not None:
-        given = {name: value for name, value in meta.__dict__.items() if value}
-        meta = turn.meta.model_copy(update=given)
+        ids = {name: value for name, value in meta.__dict__.items() if value}
+        meta = turn.meta.model_copy(update=ids)
         defaults = {name: getattr(turn.session, name) for name in ("context", "channel", "chat_id")}
         about = params.model_copy(
             update={name: default for name, default in defaults.items() if not getattr(params, name)}

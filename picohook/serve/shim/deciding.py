@@ -141,20 +141,20 @@ class Decider:
 
     # Turns.
 
-    def _of_prompt(self, given: Prompt, outcome: Outcome[Prompt]) -> HandlerAnswer:
+    def _of_prompt(self, prompt: Prompt, outcome: Outcome[Prompt]) -> HandlerAnswer:
         answer = _ended(_noted(HandlerAnswer(), [outcome], _texts(outcome.payload.messages)), outcome)
-        if answer.ends is not None or outcome.payload.prompt == given.prompt:
+        if answer.ends is not None or outcome.payload.prompt == prompt.prompt:
             return answer
         raise PicohookError("a hook changed the prompt, and this agent cannot change prompts: let the hook refuse it")
 
-    def _of_end(self, given: Finish, outcome: Outcome[Finish]) -> HandlerAnswer:
+    def _of_end(self, finish: Finish, outcome: Outcome[Finish]) -> HandlerAnswer:
         answer = _ended(_noted(HandlerAnswer(), [outcome], _texts(outcome.payload.messages)), outcome)
         if answer.ends is not None or outcome.action != words.RETRY:
             return answer
-        key = given.meta.turn_id
+        key = finish.meta.turn_id
         row = self._blocks.pop(key, 0)
         if row >= MOST_BLOCKS:
-            return HandlerAnswer(message="picohook: the turn ends, although its hooks want it to go on")
+            return HandlerAnswer(message="picohook: the turn ends, although its hooks want it to continue")
         self._blocks[key] = row + 1
         _limit(self._blocks)
         feedback = "\n\n".join(filter(None, (outcome.feedback, answer.context))) or "a hook wants another round"

@@ -79,7 +79,7 @@ class ShimHost:
             self._trusted = [path for path in trust_store.read() if path in own]
         specs = [member for hook in self._host.hooks for member in hook.spec.members]
         names = (spec.inherit_env for spec in specs)
-        self._names = frozenset(name for given in names if isinstance(given, tuple) for name in given)
+        self._names = frozenset(name for inherited in names if isinstance(inherited, tuple) for name in inherited)
 
     async def answer(self, question: ShimRequest) -> ShimReply:
         """Decide about an event. Never raises an `Exception`: any error is a refusal."""
@@ -87,8 +87,8 @@ class ShimHost:
             if any(question.environment.get(name) != os.environ.get(name) for name in self._names):
                 return ShimReply("again")
             await self._require_current()
-            given = self._event(question)
-            agent_event = self._vendor.read(question.event, given, question.cwd)
+            event = self._event(question)
+            agent_event = self._vendor.read(question.event, event, question.cwd)
             answer = await self._decider.answer(agent_event)
             output = self._vendor.show(question.event, answer, agent_event)
             return ShimReply("done", encode(output) if output else b"")
@@ -99,17 +99,17 @@ class ShimHost:
 
     def _event(self, question: ShimRequest) -> Mapping[str, Any]:
         try:
-            given = decode_value(question.stdin)
+            event = decode_value(question.stdin)
         except ValueError as error:
             raise PicohookError(f"the event is not JSON: {error}") from None
-        if not isinstance(given, dict):
+        if not isinstance(event, dict):
             raise PicohookError("the event is not a JSON object")
         if question.event not in self._vendor.events:
             raise PicohookError(f"{question.event} is not an event of the shim for {self._vendor.title}")
-        named = given.get("hook_event_name", question.event)
+        named = event.get("hook_event_name", question.event)
         if not isinstance(named, str) or named.lower() != question.event.lower():
             raise PicohookError(f"the event names itself {named}, and its entry is for {question.event}")
-        return given
+        return event
 
     def _missing(self) -> str | None:
         return next((path for path in self._trusted if not os.path.lexists(path)), None)
@@ -204,7 +204,7 @@ class ShimServer:
                 tasks.cancel_scope.cancel()
         except OSError:
             pass  # the client has gone
-        except Exception as error:  # noqa: BLE001 - the other clients go on
+        except Exception as error:  # noqa: BLE001 - the other clients continue
             self._log.warning("a client was dropped", why=explain(error))
         finally:
             self._open -= 1

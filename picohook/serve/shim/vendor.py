@@ -110,59 +110,59 @@ class VendorAgent:
     file: Mapping[str, Any] = field(default_factory=dict)
     """The other keys of a new hook file."""
 
-    def read(self, event: str, given: Mapping[str, Any], cwd: str) -> AgentEvent:
+    def read(self, event: str, fields: Mapping[str, Any], cwd: str) -> AgentEvent:
         """Reads an event. Raises `KeyError` for an unknown event, and `ValueError` if a field is missing."""
         entry, names = self.events[event], self.fields
-        meta = _meta(given, names)
+        meta = _meta(fields, names)
         place: dict[str, Any] = {"meta": meta}
         match entry.at:
             case "before_tool" | "after_tool":
-                return self._read_call(entry, given, place, cwd)
+                return self._read_call(entry, fields, place, cwd)
             case "before_prompt":
-                return AgentEvent(entry.at, Prompt(**place, prompt=_text(given, names.prompt, needed=True)), given)
+                return AgentEvent(entry.at, Prompt(**place, prompt=_text(fields, names.prompt, needed=True)), fields)
             case "before_finish":
-                response = {"role": "assistant", "content": _text(given, names.response)}
-                return AgentEvent(entry.at, Finish(**place, response=response), given)
+                response = {"role": "assistant", "content": _text(fields, names.response)}
+                return AgentEvent(entry.at, Finish(**place, response=response), fields)
             case "before_compact" | "after_compact":
-                return AgentEvent(entry.at, Compaction(**place, scope="auto"), given)
-        return AgentEvent(entry.at, Payload(**place), given)
+                return AgentEvent(entry.at, Compaction(**place, scope="auto"), fields)
+        return AgentEvent(entry.at, Payload(**place), fields)
 
-    def _read_call(self, entry: HookEntry, given: Mapping[str, Any], place: dict[str, Any], cwd: str) -> AgentEvent:
+    def _read_call(self, entry: HookEntry, fields: Mapping[str, Any], place: dict[str, Any], cwd: str) -> AgentEvent:
         names = self.fields
-        tool, said = _text(given, names.tool, needed=True), _table(given.get(names.input))
-        call = shown_call(tool, said, cwd, {})
+        tool, arguments = _text(fields, names.tool, needed=True), _table(fields.get(names.input))
+        call = shown_call(tool, arguments, cwd, {})
         about = {
             **place,
             "tool": call.tool,
             "arguments": call.input,
-            "tool_call_id": _text(given, names.call_id) or None,
+            "tool_call_id": _text(fields, names.call_id) or None,
             "affected_paths": affected_paths(call, cwd) or None,
         }
         if entry.at == "before_tool":
-            return AgentEvent(entry.at, ToolCall(**about), given, call)
-        output = given.get(names.output)
+            return AgentEvent(entry.at, ToolCall(**about), fields, call)
+        output = fields.get(names.output)
         if names.json_output and isinstance(output, str):
             output = _decoded(output)
-        raised = given.get(names.error)
+        raised = fields.get(names.error)
         text = str(raised) if entry.failed and raised else text_of_output(output, names.texts)
         result = ToolResult(for_llm=text, is_error=entry.failed)
-        duration = given.get("duration_ms", given.get("duration"))
+        duration = fields.get("duration_ms", fields.get("duration"))
         spent = int(duration * 1_000_000) if isinstance(duration, int | float) and duration >= 0 else 0
-        return AgentEvent(entry.at, ToolReturn(**about, result=result, duration=spent), given, call)
+        return AgentEvent(entry.at, ToolReturn(**about, result=result, duration=spent), fields, call)
 
 
-def _meta(given: Mapping[str, Any], names: Fields) -> Meta:
+def _meta(event: Mapping[str, Any], names: Fields) -> Meta:
     """The session and turn of an event. A subagent's turn is below the turn of its parent."""
-    session, turn = _text(given, names.session), _text(given, names.turn)
-    agent = _text(given, "agent_id")
+    session, turn = _text(event, names.session), _text(event, names.turn)
+    agent = _text(event, "agent_id")
     if not agent:
         return Meta(session_key=session, turn_id=turn or session, source="turn")
-    kind = _text(given, "agent_type")
+    kind = _text(event, "agent_type")
     return Meta(session_key=session, turn_id=agent, parent_turn_id=turn or session, agent_id=kind, source="turn")
 
 
-def _text(given: Mapping[str, Any], name: str, *, needed: bool = False) -> str:
-    value = given.get(name)
+def _text(event: Mapping[str, Any], name: str, *, needed: bool = False) -> str:
+    value = event.get(name)
     if isinstance(value, str) and (value or not needed):
         return value
     if value is None and not needed:

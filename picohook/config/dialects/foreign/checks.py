@@ -62,10 +62,10 @@ def why_unsupported(form: Form, settings: FileSettings, table: HandlerTable) -> 
     return ""
 
 
-def setting_warnings(form: Form, event: str, row: Row, table: HandlerTable, given: Mapping[str, Any]) -> Iterator[str]:
+def setting_warnings(form: Form, event: str, row: Row, table: HandlerTable, entry: Mapping[str, Any]) -> Iterator[str]:
     """Yields warnings about settings of a handler that probably do not do what their author means."""
     title = dialect_of(form.dialect).title
-    for key in given:
+    for key in entry:
         if key not in form.keys:
             yield f"{key}: picohook does not know this setting of {title}, and ignores it"
     if table.timeout is not None and form.unit == 1.0 and table.timeout > LONGEST:

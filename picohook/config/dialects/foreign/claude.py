@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ....hooks.foreign.claude.events import GATES_ELSEWHERE
 from ....hooks.foreign.claude.matcher import NAMES, matches
-from .form import FileSettings, Form, Places, home, texts
+from .form import FileSettings, Form, Places, plugin_data, project_of, texts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,17 +25,10 @@ _AT_EVENTS = {
 
 
 def _places(config: Config) -> Places:
-    """A project's file names the project. For any other file, the project is the host's working directory."""
-    file = config.path
-    above = file.parent.parent
-    in_project = file.parent.name == ".claude" and above != home()
-    project = above if in_project else config.work
+    project, above = project_of(config, ".claude"), config.path.parent.parent
     env = {"CLAUDE_PROJECT_DIR": str(project), "CLAUDECODE": "1"}
-    if file.parent.name in {"hooks", ".claude-plugin"}:
-        import platformdirs  # noqa: PLC0415 - only for plugins
-
-        data = Path(platformdirs.user_data_path("picohook")) / "plugins" / above.name
-        env |= {"CLAUDE_PLUGIN_ROOT": str(above), "CLAUDE_PLUGIN_DATA": str(data)}
+    if config.path.parent.name in {"hooks", ".claude-plugin"}:
+        env |= {"CLAUDE_PLUGIN_ROOT": str(above), "CLAUDE_PLUGIN_DATA": str(plugin_data(above.name))}
     return Places(project, project, env)
 
 
@@ -50,12 +42,7 @@ def _settings(document: Mapping[str, Any]) -> FileSettings:
     )
 
 
-def _timeout(kind: str, event: str) -> float:
-    return _AT_EVENTS.get(event, _TIMEOUTS.get(kind, 600.0))
-
-
-def _check_matcher(_event: str, matcher: str) -> str:
-    matches(matcher, "")
+def _matcher_warning(matcher: str) -> str:
     if NAMES.fullmatch(matcher) and any(
         name.strip().startswith("mcp__") and name.strip().count("__") < 2  # noqa: PLR2004 - mcp__SERVER__TOOL
         for name in matcher.replace(",", "|").split("|")
@@ -77,7 +64,7 @@ def _command(_event: str, table: HandlerTable) -> dict[str, Any]:
 FORM = Form(
     dialect="claude",
     places=_places,
-    timeout=_timeout,
+    timeout=lambda kind, event: _AT_EVENTS.get(event, _TIMEOUTS.get(kind, 600.0)),
     types={
         "command": "",
         "http": "",
@@ -85,7 +72,8 @@ FORM = Form(
         "agent": "picohook has no agent of its own to ask",
         "mcp_tool": "picohook is no client of MCP servers",
     },
-    check_matcher=_check_matcher,
+    check_matcher=lambda _event, matcher: matches(matcher, ""),
+    matcher_warning=_matcher_warning,
     command=_command,
     settings=_settings,
     keys=frozenset(

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ....hooks.foreign.codex.matcher import matches
-from .form import Form, Places, home
+from .form import Form, Places, plugin_data, project_of
 
 if TYPE_CHECKING:
     from ...document import Config
@@ -17,29 +16,15 @@ _SKIPS = "Codex itself skips it"
 
 
 def _places(config: Config) -> Places:
-    """A project's file names the project. For any other file, the project is the host's working directory."""
-    file, above = config.path, config.path.parent.parent
-    project = above if file.parent.name == ".codex" and above != home() else config.work
+    project, above = project_of(config, ".codex"), config.path.parent.parent
     env: dict[str, str] = {}
-    if file.parent.name in {"hooks", ".codex-plugin"}:
-        import platformdirs  # noqa: PLC0415 - only for plugins
-
-        data = str(Path(platformdirs.user_data_path("picohook")) / "plugins" / above.name)
+    if config.path.parent.name in {"hooks", ".codex-plugin"}:
         env = {
-            f"{prefix}PLUGIN_{name}": path
+            f"{prefix}PLUGIN_{name}": str(path)
             for prefix in ("", "CLAUDE_")
-            for name, path in (("ROOT", str(above)), ("DATA", data))
+            for name, path in (("ROOT", above), ("DATA", plugin_data(above.name)))
         }
     return Places(project, project, env)
-
-
-def _timeout(_kind: str, event: str) -> float:
-    return 1.0 if event in {"SessionEnd", "Interrupt"} else 600.0
-
-
-def _check_matcher(_event: str, matcher: str) -> str:
-    matches(matcher, ())
-    return ""
 
 
 def _command(_event: str, table: HandlerTable) -> dict[str, Any]:
@@ -50,9 +35,9 @@ def _command(_event: str, table: HandlerTable) -> dict[str, Any]:
 FORM = Form(
     dialect="codex",
     places=_places,
-    timeout=_timeout,
+    timeout=lambda _kind, event: 1.0 if event in {"SessionEnd", "Interrupt"} else 600.0,
     types={"command": "", "mcp_tool": "picohook is no client of MCP servers", "prompt": _SKIPS, "agent": _SKIPS},
-    check_matcher=_check_matcher,
+    check_matcher=lambda _event, matcher: matches(matcher, ()),
     command=_command,
     keys=frozenset(
         {"type", "command", "commandWindows", "timeout", "statusMessage", "additionalContextLimit", "async"}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from pydantic import Field, model_validator
@@ -12,7 +11,7 @@ from pydantic import Field, model_validator
 from ....hooks.foreign.copilot.events import EVENTS, is_pascal
 from ....hooks.foreign.copilot.matcher import matches, matches_as_claude
 from ....model.spec import Seconds  # noqa: TC001 - pydantic reads it at run time
-from .form import FileSettings, Form, Places
+from .form import FileSettings, Form, Places, plugin_data
 from .handler_table import HandlerTable
 
 if TYPE_CHECKING:
@@ -57,12 +56,9 @@ def _places(config: Config) -> Places:
     project = above if in_project else config.work
     env = {"COPILOT_CLI": "1", "CLAUDE_PROJECT_DIR": str(project)}
     if not in_project and file.name == "hooks.json" and owner.name != ".copilot":
-        import platformdirs  # noqa: PLC0415 - only for plugins
-
         root = owner if file.parent.name == "hooks" else file.parent
-        data = Path(platformdirs.user_data_path("picohook")) / "plugins" / root.name
         names = ("PLUGIN_ROOT", "COPILOT_PLUGIN_ROOT", "CLAUDE_PLUGIN_ROOT")
-        env |= {**dict.fromkeys(names, str(root)), "CLAUDE_PLUGIN_DATA": str(data)}
+        env |= {**dict.fromkeys(names, str(root)), "CLAUDE_PLUGIN_DATA": str(plugin_data(root.name))}
     return Places(project, project, env)
 
 
@@ -74,16 +70,10 @@ def _settings(document: Mapping[str, Any]) -> FileSettings:
     )
 
 
-def _timeout(_kind: str, _event: str) -> float:
-    return 30.0
-
-
-def _check_matcher(event: str, matcher: str) -> str:
+def _check_matcher(event: str, matcher: str) -> bool:
     if is_pascal(event) and EVENTS[event].matched == "tool_name":
-        matches_as_claude(matcher, ("",))
-    else:
-        matches(matcher, "")
-    return ""
+        return matches_as_claude(matcher, ("",))
+    return matches(matcher, "")
 
 
 def _check_url(event: str, url: str) -> str:
@@ -92,18 +82,16 @@ def _check_url(event: str, url: str) -> str:
     return "" if url.startswith("https://") or local else "is not a URL of https"
 
 
-def _command(_event: str, table: HandlerTable) -> dict[str, Any]:
-    return {"command": ("bash", "-c", table.command) if table.args is None else (table.command, *table.args)}
-
-
 FORM = Form(
     dialect="copilot",
     places=_places,
-    timeout=_timeout,
+    timeout=lambda _kind, _event: 30.0,
     types={"command": "", "http": "", "prompt": "picohook submits no prompts of its own accord"},
     check_matcher=_check_matcher,
     check_url=_check_url,
-    command=_command,
+    command=lambda _event, table: {
+        "command": ("bash", "-c", table.command) if table.args is None else (table.command, *table.args)
+    },
     handler=CopilotHandler,
     layout="both",
     in_order=True,

@@ -46,26 +46,13 @@ def _settings(document: Mapping[str, Any]) -> FileSettings:
     return FileSettings(warnings=() if version == 1 else (f"version: {version} is not known: it is read as 1",))
 
 
-def _timeout(kind: str, _event: str) -> float:
-    return 30.0 if kind == "prompt" else 60.0
-
-
-def _check_matcher(_event: str, matcher: str) -> str:
-    matches(matcher, "")
-    return ""
-
-
-def _command(_event: str, table: HandlerTable) -> dict[str, Any]:
-    return {"run": table.command}
-
-
 FORM = Form(
     dialect="cursor",
     places=_places,
-    timeout=_timeout,
+    timeout=lambda kind, _event: 30.0 if kind == "prompt" else 60.0,
     types={"command": "", "prompt": ""},
-    check_matcher=_check_matcher,
-    command=_command,
+    check_matcher=lambda _event, matcher: matches(matcher, ""),
+    command=lambda _event, table: {"run": table.command},
     keys=frozenset({"type", "command", "prompt", "model", "timeout", "matcher", "failClosed", "loop_limit"}),
     handler=CursorHandler,
     layout="handlers",

@@ -44,11 +44,6 @@ class FileSettings:
     """Handlers that are switched off, each by its name, or by its command if it has none."""
 
 
-def no_settings(_document: Mapping[str, Any]) -> FileSettings:
-    """The settings of a file that has none."""
-    return FileSettings()
-
-
 @dataclass(frozen=True, slots=True)
 class Form:
     """The form of one agent's hook files."""
@@ -59,8 +54,8 @@ class Form:
     """The default timeout of a type of handler at an event."""
     types: Mapping[str, str]
     """The types of handlers. Each type that picohook does not support has the reason, and the others an empty text."""
-    check_matcher: Callable[[str, str], str]
-    """Takes an event and a matcher. Returns a warning, or raises `ValueError` if it cannot be read."""
+    check_matcher: Callable[[str, str], object]
+    """Takes an event and a matcher. Raises `ValueError` if the agent cannot read it."""
     command: Callable[[str, HandlerTable], dict[str, Any]]
     """Returns the settings of a hook that runs this handler's command."""
     keys: frozenset[str]
@@ -76,7 +71,9 @@ class Form:
     """Of handlers with the same identity, only the first runs; empty for a handler that always runs."""
     unit: float = 1.0
     """The seconds of a timeout of 1."""
-    settings: Callable[[Mapping[str, Any]], FileSettings] = no_settings
+    settings: Callable[[Mapping[str, Any]], FileSettings] = lambda _document: FileSettings()
+    matcher_warning: Callable[[str], str] = lambda _matcher: ""
+    """Returns a warning about a matcher that can be read, and never matches."""
     check_url: Callable[[str, str], str] = lambda _event, _url: ""
     """Takes an event and a URL. Returns why the agent does not take it."""
     expands_env: bool = False
@@ -97,6 +94,19 @@ class Form:
 def home() -> Path:
     """The user's home, with links followed."""
     return Path(os.path.realpath(Path.home()))
+
+
+def project_of(config: Config, directory: str) -> Path:
+    """The project of a file in this directory of it. For any other file, the project is the host's working directory."""
+    above = config.path.parent.parent
+    return above if config.path.parent.name == directory and above != home() else config.work
+
+
+def plugin_data(plugin: str) -> Path:
+    """The directory in which a plugin keeps its data."""
+    import platformdirs  # noqa: PLC0415 - only for plugins
+
+    return Path(platformdirs.user_data_path("picohook")) / "plugins" / plugin
 
 
 def texts(value: Any) -> tuple[str, ...] | None:

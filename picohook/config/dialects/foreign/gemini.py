@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from ....hooks.foreign.gemini.matcher import matches
-from .form import FileSettings, Form, Places, home, texts
+from .form import FileSettings, Form, Places, project_of, texts
 from .handler_table import HandlerTable
 
 if TYPE_CHECKING:
@@ -29,12 +29,10 @@ class GeminiHandler(HandlerTable):
 
 
 def _places(config: Config) -> Places:
-    """A project's file names the project. For any other file, the project is the host's working directory."""
-    file, above = config.path, config.path.parent.parent
-    project = above if file.parent.name == ".gemini" and above != home() else config.work
+    project = project_of(config, ".gemini")
     env = dict.fromkeys(_DIRECTORIES, str(project))
-    if file.parent.name == "hooks":
-        env |= {"extensionPath": str(above), "workspacePath": str(project), "pathSeparator": "/"}
+    if config.path.parent.name == "hooks":
+        env |= {"extensionPath": str(config.path.parent.parent), "workspacePath": str(project), "pathSeparator": "/"}
     return Places(project, project, env)
 
 
@@ -47,15 +45,6 @@ def _settings(document: Mapping[str, Any]) -> FileSettings:
     )
 
 
-def _timeout(_kind: str, _event: str) -> float:
-    return 60.0
-
-
-def _check_matcher(event: str, matcher: str) -> str:
-    matches(event, matcher, "")
-    return ""
-
-
 def _command(_event: str, table: HandlerTable) -> dict[str, Any]:
     """The command for bash, with quotes around the variables of directories. Gemini CLI replaces them with quoted paths."""
     text = table.command.replace("${/}", "/")
@@ -66,13 +55,13 @@ def _command(_event: str, table: HandlerTable) -> dict[str, Any]:
 FORM = Form(
     dialect="gemini",
     places=_places,
-    timeout=_timeout,
+    timeout=lambda _kind, _event: 60.0,
     types={
         "command": "",
         "runtime": "it is a function of Gemini CLI's own program",
         "plugin": "Gemini CLI itself skips it",
     },
-    check_matcher=_check_matcher,
+    check_matcher=lambda event, matcher: matches(event, matcher, ""),
     command=_command,
     keys=frozenset({"type", "command", "name", "description", "timeout", "env"}),
     handler=GeminiHandler,

@@ -126,7 +126,8 @@ class FileReader:
             return
         matcher = group.matcher or ""
         try:
-            warning = self._form.check_matcher(event, matcher)
+            self._form.check_matcher(event, matcher)
+            warning = self._form.matcher_warning(matcher)
         except ValueError as error:
             self._wrong((*at, "matcher"), str(error))
             return
@@ -145,11 +146,11 @@ class FileReader:
                 rule = handler.rule.model_copy(update={"in_order": in_order})
                 yield handler.model_copy(update={"rule": rule}) if in_order else handler
 
-    def _handler(self, event: str, row: Row, matcher: str, given: Any, at: KeyPath) -> Handler | None:
-        if isinstance(given, dict) and any(map(is_shim, given.values())):
+    def _handler(self, event: str, row: Row, matcher: str, entry: Any, at: KeyPath) -> Handler | None:
+        if isinstance(entry, dict) and any(map(is_shim, entry.values())):
             return None  # picohook would ask itself
         form, problems = self._form, Problems(str(self._config.path))
-        table = validate(form.handler, given, problems, at)
+        table = validate(form.handler, entry, problems, at)
         if table is None:
             self._reject(problems)
             return None
@@ -160,7 +161,7 @@ class FileReader:
         if (table.name or table.command) in self.settings.disabled:
             self.warnings.append(f"{dotted(at)}: it is switched off by its name, so it never runs")
             return None
-        self.warnings += [f"{dotted(at)}: {warning}" for warning in setting_warnings(form, event, row, table, given)]
+        self.warnings += [f"{dotted(at)}: {warning}" for warning in setting_warnings(form, event, row, table, entry)]
         why = why_unsupported(form, self.settings, table)
         if why and row.supported:
             open_or_not = "in strict it denies" if row.gate else "it never runs"

@@ -88,10 +88,10 @@ def _of_call(event: str, payload: ToolCall, call: ShownCall) -> dict[str, Any]:
     fields["tool_use_id"] = payload.tool_call_id or ""
     if not isinstance(payload, ToolReturn):
         return fields
-    said, took = payload.result.for_llm, {"duration_ms": payload.duration // 1_000_000}
+    text, took = payload.result.for_llm, {"duration_ms": payload.duration // 1_000_000}
     if payload.result.is_error:
-        return {**fields, "error": said or payload.error or "", "is_interrupt": False, **took}
-    return {**fields, "tool_response": response(call, said), **took}
+        return {**fields, "error": text or payload.error or "", "is_interrupt": False, **took}
+    return {**fields, "tool_response": response(call, text), **took}
 
 
 def batch(messages: Sequence[Mapping[str, Any]], facts: Facts) -> list[dict[str, Any]]:

@@ -116,7 +116,7 @@ EVENTS: dict[str, Row] = {
         "before_finish",
         reads=_STOP,
         writes=("additionalContext",),
-        blocks="the turn goes on, with the reason as feedback; the ninth block in a row does not count",
+        blocks="the turn continues, with the reason as feedback; the ninth block in a row does not count",
         unsupported=_NO_TASKS,
     ),
     "SubagentStop": Row(

@@ -101,8 +101,8 @@ def _of_result(
     text = text_in(outputs[-1]) if outputs else result.for_llm
     more = [notes.additional_context] if notes is not None and notes.additional_context else []
     more += [reason or UNEXPLAINED] if verdict == "deny" else []
-    said = "\n\n".join(filter(None, (text, *more)))
-    return let_pass(for_user(notes), {"for_llm": said} if said != result.for_llm else None)
+    for_llm = "\n\n".join(filter(None, (text, *more)))
+    return let_pass(for_user(notes), {"for_llm": for_llm} if for_llm != result.for_llm else None)
 
 
 def _of_end(

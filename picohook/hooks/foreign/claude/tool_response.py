@@ -11,17 +11,17 @@ if TYPE_CHECKING:
     from ..tools import ShownCall
 
 
-def response(call: ShownCall, said: str) -> Any:
+def response(call: ShownCall, text: str) -> Any:
     """A tool's result, in the shape that Claude Code gives the results of this tool."""
     path = call.input.get("file_path")
     match call.tool:
         case "Bash":
-            return {"stdout": said, "stderr": "", "interrupted": False, "isImage": False}
+            return {"stdout": text, "stderr": "", "interrupted": False, "isImage": False}
         case "Read":
-            return {"type": "text", "file": {"filePath": path, "content": said}}
+            return {"type": "text", "file": {"filePath": path, "content": text}}
         case "Write" | "Edit":
-            return {"filePath": path, "success": True, "content": said}
-    return [{"type": "text", "text": said}] if call.tool.startswith("mcp__") else {"content": said}
+            return {"filePath": path, "success": True, "content": text}
+    return [{"type": "text", "text": text}] if call.tool.startswith("mcp__") else {"content": text}
 
 
 def text_in(output: Any) -> str | None:

@@ -78,8 +78,8 @@ def _of_json(event: str, printed: Mapping[str, Any]) -> HandlerAnswer:
     return answer
 
 
-def _require_known(given: Mapping[str, Any], known: tuple[str, ...]) -> None:
-    unknown = [name for name in given if name not in known]
+def _require_known(fields: Mapping[str, Any], known: tuple[str, ...]) -> None:
+    unknown = [name for name in fields if name not in known]
     if unknown:
         raise HookReplyError(f"`{unknown[0]}` is not a field of this answer (known: {', '.join(known)})")
 

@@ -71,7 +71,7 @@ EVENTS: dict[str, Row] = {
     "Stop": Row(
         "before_finish",
         reads=_STOP,
-        blocks="the turn goes on, with the reason as feedback; the ninth block in a row does not count, unlike in Codex",
+        blocks="the turn continues, with the reason as feedback; the ninth block in a row does not count, unlike in Codex",
     ),
     "SubagentStop": Row("before_finish", matched="agent_type", reads=_STOP, blocks="as at Stop"),
     "PreCompact": Row(

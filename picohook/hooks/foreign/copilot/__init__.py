@@ -7,6 +7,6 @@ from .decode import decode
 from .encode import encode
 from .events import ANSWERS, COMMON, EVENTS, UNSUPPORTED, VERSION
 from .matcher import select
-from .merge import chain, merge
+from .merge import merge
 
-COPILOT = Dialect("Copilot", VERSION, EVENTS, COMMON, ANSWERS, UNSUPPORTED, encode, select, decode, merge, chain=chain)
+COPILOT = Dialect("Copilot", VERSION, EVENTS, COMMON, ANSWERS, UNSUPPORTED, encode, select, decode, merge)

@@ -88,10 +88,10 @@ def _of_call(base: str, payload: ToolCall, call: ShownCall) -> dict[str, Any]:
     fields: dict[str, Any] = {"toolName": call.tool, "toolArgs": call.input}
     if not isinstance(payload, ToolReturn):
         return fields
-    said = payload.result.for_llm
+    text = payload.result.for_llm
     if payload.result.is_error:
-        return {**fields, "error": said or payload.error or ""}
-    return {**fields, "toolResult": {"resultType": "success", "textResultForLlm": said}}
+        return {**fields, "error": text or payload.error or ""}
+    return {**fields, "toolResult": {"resultType": "success", "textResultForLlm": text}}
 
 
 def _of_prompt(base: str, payload: Prompt) -> dict[str, Any]:

@@ -72,7 +72,7 @@ _ROWS: dict[str, Row] = {
         "before_finish",
         reads=(*_STOP, "stop_hook_active"),
         writes=("decision", "reason"),
-        blocks="the turn goes on, with the reason as feedback; the ninth block in a row does not count",
+        blocks="the turn continues, with the reason as feedback; the ninth block in a row does not count",
     ),
     "subagentStart": Row(
         "before_prompt",

@@ -49,13 +49,8 @@ def _of_request(
 ) -> list[HandlerAnswer]:
     """The answers about a permission. In Copilot the last decision counts. In strict, any denial counts."""
     bypasses = handler_input.call is not None and handler_input.call.input.get(BYPASS) is True
-    given = [replace(one, verdict="") if bypasses and one.verdict == "allow" else one for one in answers]
-    last = next((one for one in reversed(given) if one.verdict), None)
+    counted = [replace(one, verdict="") if bypasses and one.verdict == "allow" else one for one in answers]
+    last = next((one for one in reversed(counted) if one.verdict), None)
     if failures == "strict":
-        return given
-    return [one if one is last else replace(one, verdict="") for one in given]
-
-
-def chain(_event: str, handler_input: HandlerInput, _answer: HandlerAnswer) -> HandlerInput:
-    """Returns the same input: no handler reads what an earlier one has answered."""
-    return handler_input
+        return counted
+    return [one if one is last else replace(one, verdict="") for one in counted]

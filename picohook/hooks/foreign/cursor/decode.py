@@ -52,14 +52,14 @@ def _of_process(event: str, result: HandlerResult, failures: Failures) -> Handle
         return HandlerAnswer("deny", printed.reason or shortened(result.stderr.strip()), message=printed.message)
     if result.exit_code:
         raise ended(result)
-    given = read_object(result.stdout, strict=strict)
-    if given is None and result.stdout.strip():
+    answer = read_object(result.stdout, strict=strict)
+    if answer is None and result.stdout.strip():
         raise HookReplyError("it printed text, and only a JSON object is an answer")
-    return _of_json(event, given or {}, failures)
+    return _of_json(event, answer or {}, failures)
 
 
-def _of_json(event: str, given: Mapping[str, Any], failures: Failures) -> HandlerAnswer:
-    printed = {ALIASES.get(name, name): value for name, value in given.items() if ALIASES.get(name) not in given}
+def _of_json(event: str, answer: Mapping[str, Any], failures: Failures) -> HandlerAnswer:
+    printed = {ALIASES.get(name, name): value for name, value in answer.items() if ALIASES.get(name) not in answer}
     row = EVENTS[event]
     verdict = choice(printed, "permission", _PERMISSIONS) if row.gate else ""
     goes_on = flag(printed, "continue")

@@ -56,7 +56,7 @@ def _of_call(event: str, payload: ToolCall, call: ShownCall, facts: Facts) -> di
     """The fields of an event that is about a tool; None if it is about another tool, or another result."""
     result = payload.result if isinstance(payload, ToolReturn) else None
     took = payload.duration // 1_000_000 if isinstance(payload, ToolReturn) else 0
-    given = {
+    common = {
         "tool_name": call.tool,
         "tool_input": call.input,
         "tool_use_id": payload.tool_call_id or "",
@@ -66,12 +66,12 @@ def _of_call(event: str, payload: ToolCall, call: ShownCall, facts: Facts) -> di
     known = known_name(payload.tool, facts.tools)
     match event:
         case "preToolUse":
-            return {**given, "agent_message": ""}
+            return {**common, "agent_message": ""}
         case "postToolUse" if result is not None and not result.is_error:
-            return {**given, "tool_output": json.dumps(_output(call, result.for_llm)), "duration": took}
+            return {**common, "tool_output": json.dumps(_output(call, result.for_llm)), "duration": took}
         case "postToolUseFailure" if result is not None and result.is_error and isinstance(payload, ToolReturn):
             why = result.for_llm or payload.error or ""
-            return {**given, "error_message": why, "failure_type": "error", "duration": took, "is_interrupt": False}
+            return {**common, "error_message": why, "failure_type": "error", "duration": took, "is_interrupt": False}
         case "beforeShellExecution" if known == "Bash":
             return {"command": command, "cwd": facts.cwd, "sandbox": False}
         case "afterShellExecution" if known == "Bash" and result is not None:
@@ -79,9 +79,9 @@ def _of_call(event: str, payload: ToolCall, call: ShownCall, facts: Facts) -> di
         case "beforeMCPExecution" if call.tool.startswith(SHOWN_MCP):
             return {"tool_name": call.tool.removeprefix(SHOWN_MCP), "tool_input": json.dumps(call.input)}
         case "afterMCPExecution" if call.tool.startswith(SHOWN_MCP) and result is not None:
-            said = json.dumps(_output(call, result.for_llm))
+            output = json.dumps(_output(call, result.for_llm))
             named = {"tool_name": call.tool.removeprefix(SHOWN_MCP), "tool_input": json.dumps(call.input)}
-            return {**named, "result_json": said, "duration": took}
+            return {**named, "result_json": output, "duration": took}
         case "beforeReadFile" if known == "Read":
             return {"file_path": path, "content": "", "attachments": []}
         case "afterFileEdit" if known in {"Write", "Edit"} and result is not None and not result.is_error:
@@ -98,11 +98,11 @@ def _line(command: Any) -> str:
     return shlex.join(map(str, command)) if isinstance(command, list) else str(command or "")
 
 
-def _output(call: ShownCall, said: str) -> dict[str, Any]:
+def _output(call: ShownCall, text: str) -> dict[str, Any]:
     """A tool's result, in the shape that Cursor gives the results of this tool."""
     if call.tool == "Shell":
-        return {"exitCode": 0, "stdout": said}
-    return {"content": [{"type": "text", "text": said}]} if call.tool.startswith(SHOWN_MCP) else {"content": said}
+        return {"exitCode": 0, "stdout": text}
+    return {"content": [{"type": "text", "text": text}]} if call.tool.startswith(SHOWN_MCP) else {"content": text}
 
 
 def _fields(event: str, payload: Payload | Event, facts: Facts) -> dict[str, Any] | None:

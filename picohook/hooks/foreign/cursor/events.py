@@ -40,7 +40,7 @@ _NO_SERVER = {
     "url": "picohook does not know how a server is reached",
     "command": "picohook does not know how a server is reached",
 }
-_LOOP = "the turn goes on, with `followup_message` as the next message of the user, at most `loop_limit` times for each handler"
+_LOOP = "the turn continues, with `followup_message` as the user's next message, at most `loop_limit` times for each handler"
 
 EVENTS: dict[str, Row] = {
     "preToolUse": Row(

@@ -56,13 +56,13 @@ def _of_result(
 ) -> Decision:
     """The decision about a result. The changed output of a server's tool counts, and every context is added."""
     outputs = [answer.output for answer in answers if answer.output is not None]
-    said = payload.result.for_llm
+    for_llm = payload.result.for_llm
     if outputs and handler_input.call is not None and handler_input.call.tool.startswith("MCP:"):
         text = text_in(outputs[-1])
-        said = json.dumps(outputs[-1], ensure_ascii=False) if text is None else text
+        for_llm = json.dumps(outputs[-1], ensure_ascii=False) if text is None else text
     if notes is not None and notes.additional_context:
-        said = f"{said}\n\n{notes.additional_context}"
-    return let_pass(None, {"for_llm": said} if said != payload.result.for_llm else None)
+        for_llm = f"{for_llm}\n\n{notes.additional_context}"
+    return let_pass(None, {"for_llm": for_llm} if for_llm != payload.result.for_llm else None)
 
 
 def _of_end(

@@ -63,13 +63,13 @@ def _fields(event: str, payload: Payload | Event, call: ShownCall | None, facts:
         case Prompt():
             return {"prompt": payload.prompt}
         case Finish():
-            said = text_of(payload.response)
-            return {"prompt": payload.prompt, "prompt_response": said, "stop_hook_active": facts.blocked}
+            text = text_of(payload.response)
+            return {"prompt": payload.prompt, "prompt_response": text, "stop_hook_active": facts.blocked}
         case LLMRequest():
             return {"llm_request": shown_request(payload.model, payload.messages, payload.options)}
         case LLMResponse():
-            asked = shown_request(payload.model, payload.messages or [])
-            return {"llm_request": asked, "llm_response": shown_response(payload.response)}
+            request = shown_request(payload.model, payload.messages or [])
+            return {"llm_request": request, "llm_response": shown_response(payload.response)}
         case Compaction():
             return {"trigger": "auto"}
     return {"reason": "exit"}

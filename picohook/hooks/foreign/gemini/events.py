@@ -77,7 +77,7 @@ EVENTS: dict[str, Row] = {
         "before_finish",
         reads=("prompt", "prompt_response", "stop_hook_active"),
         blocks=(
-            "the turn goes on, with the reason as feedback; the ninth block in a row does not count, unlike in Gemini CLI"
+            "the turn continues, with the reason as feedback; the ninth block in a row does not count, unlike in Gemini CLI"
         ),
         unsupported={"clearContext": "the agent keeps its history itself"},
     ),

@@ -128,24 +128,24 @@ def _of_request(
     notes: Notes | None,
     blocked: str,
 ) -> Decision:
-    given: dict[str, Any] = {}
+    edits: dict[str, Any] = {}
     for answer in answers:
-        given |= answer.output or {}
-    said = text_of_response(given["llm_response"]) if "llm_response" in given else None
-    if said is not None:
-        return Respond({"content": said}, notes=notes)
+        edits |= answer.output or {}
+    response = text_of_response(edits["llm_response"]) if "llm_response" in edits else None
+    if response is not None:
+        return Respond({"content": response}, notes=notes)
     if blocked:
         return AbortTurn(blocked, notes=notes)
-    asked = {**handler_input.stdin["llm_request"], **given.get("llm_request", {})}
-    return let_pass(notes, changed_request(asked, payload.model, payload.messages, payload.options))
+    request = {**handler_input.stdin["llm_request"], **edits.get("llm_request", {})}
+    return let_pass(notes, changed_request(request, payload.model, payload.messages, payload.options))
 
 
 def _of_response(answers: Sequence[HandlerAnswer], payload: LLMResponse, notes: Notes | None) -> Decision:
-    given = [answer.output["llm_response"] for answer in answers if answer.output]
-    said = text_of_response(given[-1]) if given else None
-    if said is None:
+    responses = [answer.output["llm_response"] for answer in answers if answer.output]
+    text = text_of_response(responses[-1]) if responses else None
+    if text is None:
         return let_pass(notes)
-    return let_pass(notes, {"response": {**payload.response, "content": said}})
+    return let_pass(notes, {"response": {**payload.response, "content": text}})
 
 
 def _of_end(reason: str, notes: Notes | None, failed: tuple[HookError, ...], *, blocks: bool, ends: str) -> GroupAnswer:

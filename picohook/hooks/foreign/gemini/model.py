@@ -31,22 +31,22 @@ def _shown(messages: Sequence[Mapping[str, Any]]) -> list[int]:
 
 
 def changed_request(
-    asked: Mapping[str, Any], model: str, messages: Sequence[Mapping[str, Any]], options: Mapping[str, Any]
+    request: Mapping[str, Any], model: str, messages: Sequence[Mapping[str, Any]], options: Mapping[str, Any]
 ) -> dict[str, Any]:
     """The changes that handlers make to a request.
 
     Their messages replace those that they have read, one by one. All other messages stay. Raises `HookReplyError` if a field of
-    `asked` has a wrong type.
+    `request` has a wrong type.
     """
     changes: dict[str, Any] = {}
-    named = asked.get("model")
+    named = request.get("model")
     if isinstance(named, str) and named and named != model:
         changes["model"] = named
-    if asked.get("messages") is not None:
-        edited = _edited(asked["messages"], messages)
+    if request.get("messages") is not None:
+        edited = _edited(request["messages"], messages)
         if edited != messages:
             changes["messages"] = edited
-    config = asked.get("config") or {}
+    config = request.get("config") or {}
     if not isinstance(config, dict):
         raise HookReplyError("`llm_request.config` is not an object")
     more = {option: config[name] for name, option in _SETTINGS.items() if config.get(name) is not None}
@@ -55,18 +55,18 @@ def changed_request(
     return changes
 
 
-def _edited(given: Any, messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    if not isinstance(given, list) or not all(_is_message(one) for one in given):
+def _edited(new: Any, messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    if not isinstance(new, list) or not all(_is_message(one) for one in new):
         raise HookReplyError("`llm_request.messages` is not a list of messages")
     made = [dict(one) for one in messages]
     indexes = _shown(messages)
-    for at, one in zip(indexes, given, strict=False):
+    for at, one in zip(indexes, new, strict=False):
         if text_of(one) != text_of(made[at]):
             made[at]["content"] = _with_text(made[at].get("content"), text_of(one))
     roles = {"model": "assistant"}
     made += [
         {"role": roles.get(str(one.get("role")), str(one.get("role") or "user")), "content": text_of(one)}
-        for one in given[len(indexes) :]
+        for one in new[len(indexes) :]
     ]
     return made
 
@@ -100,7 +100,7 @@ def text_of_response(response: Mapping[str, Any]) -> str | None:
     if not isinstance(parts, list) or not parts:
         return None
     texts = [part.get("text") if isinstance(part, dict) else part for part in parts]
-    said = [text for text in texts if isinstance(text, str)]
-    if len(said) < len(texts):
+    strings = [text for text in texts if isinstance(text, str)]
+    if len(strings) < len(texts):
         raise HookReplyError("`llm_response` has a part that is not a text")
-    return "".join(said)
+    return "".join(strings)

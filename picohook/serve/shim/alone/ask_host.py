@@ -83,15 +83,15 @@ def _write(descriptor: int, data: bytes) -> None:
 
 def ask(vendor: str, event: str, config: str) -> tuple[int, bytes, bytes]:
     """Ask the host. Returns the exit code, stdout and stderr of its answer. Raises `Refusal`."""
-    given = _stdin()
+    stdin = _stdin()
     cwd = os.getcwdb()
     project = _project(vendor)
     directory = _directory()
     key = _key(vendor, project, config)
     environment = b"\0".join(name + b"=" + value for name, value in os.environb.items())
-    sizes = f"{vendor} {event} {len(cwd)} {len(environment)} {len(given)}\n"
+    sizes = f"{vendor} {event} {len(cwd)} {len(environment)} {len(stdin)}\n"
     greeting = f"{GREETING} {key}\n".encode()
-    request = greeting + sizes.encode() + cwd + environment + given
+    request = greeting + sizes.encode() + cwd + environment + stdin
     path = os.path.join(directory, key)
     if len(os.fsencode(path)) > LONGEST_PATH:
         raise Refusal(f"{path}: this path is too long for a socket: set XDG_RUNTIME_DIR to a shorter one")

@@ -1,0 +1,73 @@
+"""Builds a wheel whose core is compiled, if `PICOHOOK_COMPILE=1` is set; otherwise the wheel is plain Python.
+
+The compiler is mypyc, which takes the same files. It makes a C extension of each module in `COMPILED`.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+COMPILED = (
+    "engine/ask",
+    "engine/chain",
+    "engine/trail",
+    "model/encoded",
+    "observe/metrics",
+    "protocol/known_reply",
+    "protocol/lines",
+    "protocol/peer",
+    "transport/channel",
+)
+"""The modules through which every question passes, without those whose classes users make, subclass or pickle."""
+
+
+class CompileCore(BuildHookInterface):
+    """Compiles modules, and puts them beside their sources in the wheel. Python prefers them when it imports."""
+
+    def dependencies(self) -> list[str]:
+        """What a compiled build needs: the compiler, and the libraries whose types the core uses."""
+        return ["mypy>=2", "setuptools", *self.metadata.core.dependencies] if self._wanted else []
+
+    @property
+    def _wanted(self) -> bool:
+        return self.target_name == "wheel" and os.environ.get("PICOHOOK_COMPILE") == "1"
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        """Compile, and add the extensions to the wheel. An editable one has none: they would be older than their sources."""
+        if not self._wanted or version == "editable":
+            return
+        self._scratch = Path(tempfile.mkdtemp())
+        for made in _compile(self._scratch):
+            build_data["force_include"][str(made)] = str(made.relative_to(self._scratch / "lib"))
+        build_data["pure_python"], build_data["infer_tag"] = False, True
+
+    def finalize(self, _version: str, _build_data: dict[str, Any], _artifact_path: str) -> None:
+        """Delete the extensions when the wheel has them."""
+        if hasattr(self, "_scratch"):
+            shutil.rmtree(self._scratch)
+
+
+def _compile(scratch: Path) -> list[Path]:
+    """Returns the extensions. Raises `RuntimeError` if there is no C compiler."""
+    from mypyc.build import mypycify  # noqa: PLC0415 - a plain build does not have these
+    from setuptools import Distribution  # noqa: PLC0415
+    from setuptools.errors import CompileError  # noqa: PLC0415
+
+    options = ["--config-file=", "--ignore-missing-imports", f"--cache-dir={scratch / 'cache'}"]
+    sources = [f"picohook/{module}.py" for module in COMPILED]
+    extensions = mypycify([*options, *sources], opt_level="3", target_dir=str(scratch / "c"), group_name="picohook")
+    build = Distribution({"ext_modules": extensions}).get_command_obj("build_ext")
+    build.build_lib, build.build_temp = str(scratch / "lib"), str(scratch / "o")
+    build.ensure_finalized()
+    try:
+        build.run()
+    except CompileError as error:
+        way_out = "install a C compiler, or install without PICOHOOK_COMPILE: then it is plain Python"
+        raise RuntimeError(f"the core cannot be compiled: {error}; {way_out}") from None
+    return [path for path in (scratch / "lib").rglob("*") if path.is_file()]
