@@ -37,7 +37,6 @@ class Reads:
 
     def __init__(self):
         self.all = []
-        self.directly = []
         self.reader = asyncio.StreamReader()
         self.parser = Parser(self)
         self.protocol = DirectReading(asyncio.StreamReaderProtocol(self.reader), self.reader, self.parser, self.take)
@@ -47,7 +46,6 @@ class Reads:
         if number != OURS:
             return False
         self.all.append((number, *message))
-        self.directly.append(message)
         return True
 
     async def read(self):
@@ -86,15 +84,20 @@ def test_every_message_is_read_once_and_in_order_wherever_the_stream_is_cut(wait
     asyncio.run(cut_everywhere())
 
 
-def test_messages_with_headers_are_handed_over_at_once_until_something_else_comes():
+def test_a_message_with_headers_that_comes_alone_is_handed_over_at_once():
     async def directly():
         reads = Reads()
-        reads.protocol.data_received(STREAM)
-        assert reads.all == READ[:2]
+        message = STREAM[: STREAM.index(b"HMSG", 1)]
+        reads.protocol.data_received(message)
+        assert reads.all == READ[:1]
+        reads.protocol.data_received(2 * message)
+        reads.protocol.data_received(message)
+        assert reads.all == READ[:1]
         await asyncio.sleep(0)
         await asyncio.sleep(0)
-        reads.protocol.data_received(b"HMSG a.b 1 10 10\r\nNATS/1.0\r\n\r\n")
-        assert len(reads.directly) == 3
+        assert reads.all == 4 * READ[:1]
+        reads.protocol.data_received(message)
+        assert reads.all == 5 * READ[:1]
         await reads.end()
 
     asyncio.run(directly())

@@ -20,10 +20,10 @@ _MESSAGE = re.compile(rb"HMSG (\S+) (\d+) (?:(\S+) )?(\d+) (\d+)\r\n")
 
 
 class DirectReading(asyncio.Protocol):
-    """Hands over each message with headers as soon as it comes, and gives everything else to nats-py.
+    """Hands over a message with headers as soon as it comes, and gives everything else to nats-py.
 
-    The task of nats-py takes two rounds of the event loop for each message. nats-py gets what begins in the middle of a
-    message, and all that follows until it has read what it has.
+    The task of nats-py takes two rounds of the event loop. Messages that come together share them, so they go to nats-py too,
+    and so does all that comes before it has read what it has.
     """
 
     def __init__(
@@ -36,22 +36,21 @@ class DirectReading(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         parser = self._parser
-        if not self._unread and not parser.buf and parser.state == AWAITING_CONTROL_LINE:
-            data = self._taken(data)
-        if data:
+        has_read_all = not self._unread and not parser.buf and parser.state == AWAITING_CONTROL_LINE
+        if not (has_read_all and self._is_taken(data)):
             self._earlier.data_received(data)
 
-    def _taken(self, data: bytes) -> bytes:
-        """Hand over the whole messages at the start of the data. Returns the rest."""
-        at, size = 0, len(data)
-        while (found := _MESSAGE.match(data, at)) is not None:
-            subject, number, reply, head_size, body_size = found.groups()
-            head = found.end()
-            body, end = head + int(head_size), head + int(body_size)
-            if end + 2 > size or not self._take(int(number), subject, reply or b"", data[body:end], data[head:body]):
-                break
-            at = end + 2
-        return data[at:] if at else data
+    def _is_taken(self, data: bytes) -> bool:
+        """Hand over the data, if it is one whole message. Returns whether it was handed over."""
+        found = _MESSAGE.match(data)
+        if found is None:
+            return False
+        subject, number, reply, head_size, body_size = found.groups()
+        head = found.end()
+        body, end = head + int(head_size), head + int(body_size)
+        if end + 2 != len(data):
+            return False
+        return self._take(int(number), subject, reply or b"", data[body:end], data[head:body])
 
     # The rest is for the stream of nats-py.
 
