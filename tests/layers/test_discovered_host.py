@@ -6,7 +6,6 @@ import sys
 
 import anyio
 import pytest
-from loops import by_turns as anyio_backend  # noqa: F401
 
 from picohook import ConfigError, Continue, FunctionHook, HookSpec, Host, ToolCall, TrustError
 from picohook.config.dialects.jcli import session_hook

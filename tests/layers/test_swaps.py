@@ -12,7 +12,6 @@ from functools import partial
 import anyio
 import anyio.to_thread
 import pytest
-from loops import by_turns as anyio_backend  # noqa: F401
 
 from picohook import HookSpec, Host, LLMRequest, RestartPolicy, Timeouts, ToolCall
 from picohook.config.layers import discover

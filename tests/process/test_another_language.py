@@ -6,7 +6,6 @@ import shutil
 from pathlib import Path
 
 import pytest
-from loops import by_turns as anyio_backend  # noqa: F401
 
 from picohook import HookSpec, Host, RestartPolicy, Timeouts, ToolCall
 

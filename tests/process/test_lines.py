@@ -8,7 +8,6 @@ import unicodedata
 
 import anyio
 import pytest
-from loops import by_turns as anyio_backend  # noqa: F401
 from scripted import HANG, HELLO, SERVE, descriptors, scripted
 
 from picohook import EncodeError, FunctionHook, HookSpec, Host, RestartPolicy, Timeouts, ToolCall

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 
 import pytest
-from loops import by_turns as anyio_backend  # noqa: F401
 from scripted import SERVE, scripted
 
 from picohook import Deny, Host, ProcessHook, RestartPolicy, Timeouts, ToolCall
