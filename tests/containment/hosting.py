@@ -36,7 +36,8 @@ async def obey(host):
         verb, *rest = word.split(" ", 1)
         if verb == "status":
             status = host.status()
-            say([status.containment, {hook.name: [hook.state, hook.pid, hook.containment] for hook in status.hooks}])
+            hooks = {hook.name: [hook.state, hook.pid, hook.containment, hook.last_error] for hook in status.hooks}
+            say([status.containment, hooks])
         elif verb == "ask":
             steps = json.loads(rest[0])
             given = steps if isinstance(steps, dict) else {"do": steps}
