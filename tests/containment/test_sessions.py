@@ -66,7 +66,7 @@ async def test_a_hook_has_no_terminal_and_keys_and_a_hang_up_reach_only_its_host
         terminal.hang_up()
         assert await hosting.said() == "SIGHUP"
         assert await hosting.do("ask []") == [None]
-        assert (await hosting.do("status"))[1]["h"][:3] == ["ready", pid, held]
+        assert (await hosting.do("status"))[1]["h"] == ["ready", pid, held, None]
 
 
 async def test_no_descendant_outlives_a_host_that_a_hang_up_ends(tier, session, board, backend):

@@ -73,7 +73,7 @@ async def test_P10_P11_P13_C2_no_descendant_outlives_the_host(end, ground, board
         assert await hosting.said() == "ready"
         lines = await strays.lines()
         tier, hooks = await hosting.do("status")
-        assert (tier, hooks["h"]) == (ground.tier, ["ready", lines[0].pid, ground.tier])
+        assert (tier, hooks["h"]) == (ground.tier, ["ready", lines[0].pid, ground.tier, None])
         assert all(line.alive for line in lines)
         if word is None:
             hosting.process.kill()
