@@ -219,7 +219,7 @@ def figures(before: Look | None, now: Look, memory: Mapping[int, int]) -> dict[s
 def _hook(
     hook: Mapping[str, Any], past: Mapping[str, Any] | None, seconds: float | None, memory: Mapping[int, int]
 ) -> dict[str, Any]:
-    earlier = {} if past is None else past["stages"]
+    earlier = past["stages"] if past else {}
     stages = {
         name: {
             "calls": stage["executions"],
