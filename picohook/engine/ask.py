@@ -61,7 +61,7 @@ async def ask(  # noqa: PLR0917 - by position: it is called for every question
             decision = await hook.handle(question)
             if decision is not CONTINUE or stage.approves:
                 by = question.stand_in or hook
-                decision, left, result, error = apply(stage, by, encoded, decision, final=final)
+                decision, left, result, error = apply(stage, by, encoded, decision, final)
         except Exception as raised:  # noqa: BLE001 - a hook can fail in any way; none of them may reach the agent
             if retries < hook.spec.retry and not stage.approves and clock() < end:
                 retries += 1

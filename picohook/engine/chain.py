@@ -126,15 +126,18 @@ def _is_central(guard: tuple[Seat, P | None]) -> bool:
 def _ended(
     stage: Stage[P], seat: Seat, asked: Asked[P], trail: list[TrailEntry], asked_about: P | None = None
 ) -> Outcome[P]:
-    decision = asked.decision
+    decision, payload = asked.decision, asked.encoded.payload
+    feedback = decision.feedback if isinstance(decision, Retry) else ""
+    # By position: an object made by keywords costs twice as much.
     return Outcome(
         stage.name,
         decision.action,
-        asked.encoded.payload,
-        reason=decision.reason,
-        trail=tuple(trail),
-        result=asked.result,
-        feedback=decision.feedback if isinstance(decision, Retry) else "",
-        hook=seat.name,
-        asked_about=asked_about,
+        payload,
+        decision.reason,
+        tuple(trail),
+        None,
+        asked.result,
+        feedback,
+        seat.name,
+        asked_about,
     )

@@ -24,8 +24,12 @@ def apply_edit(stage: Stage[P], payload: P, changes: Mapping[str, Any], patch: M
     A field in `changes` replaces the current one, unless it is null. In a merge patch null removes a field. Raises `ValueError`
     if the result is not a valid payload, or if none of the given fields can be edited.
     """
-    own = payload.around(payload.meta)
-    target = own if stage.part is None else _editable(stage, own)
+    fields = payload.__dict__
+    target: Mapping[str, Any] = fields
+    if stage.part is not None:
+        target = _editable(stage, payload.around(payload.meta))
+    elif patch is not None:
+        target = payload.around(payload.meta)
     edits = {key: value for key, value in _named(stage, changes, target).items() if value is not None}
     edited = {**target, **edits}
     if patch is not None:
@@ -34,7 +38,9 @@ def apply_edit(stage: Stage[P], payload: P, changes: Mapping[str, Any], patch: M
         _require_editable(stage, changes, patch)
         if _alike(edited, target):
             return payload
-    return stage.payload.model_validate(edited if stage.part is None else {**payload.__dict__, stage.part: edited})
+    whole = edited if stage.part is None else {**fields, stage.part: edited}
+    valid: P = stage.payload.__pydantic_validator__.validate_python(whole)  # what `model_validate` calls
+    return valid
 
 
 def _require_editable(stage: Stage[P], changes: Mapping[str, Any], patch: Mapping[str, Any] | None) -> None:

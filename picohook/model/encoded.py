@@ -7,9 +7,12 @@ from typing import Any, Generic, TypeVar
 from ..errors import EncodeError, PicohookError
 from ..protocol.codec import encode, encode_part, encode_with_parts
 from .payloads import Meta, Payload
+from .stages import STAGES
 
 P = TypeVar("P", bound=Payload)
 
+_OWN = frozenset(stage.payload for stage in STAGES.values())
+"""The payloads whose `wire` is known: a subclass may have another one."""
 _SLOT: Any = Meta.__dict__["encoded"]  # asked directly, because pydantic takes long to say that it is empty
 
 CHANGED = "it was changed in place while hooks were asked about it"
@@ -31,8 +34,9 @@ class Encoded(Generic[P]):
         """The payload as the params of a request. Raises `EncodeError`."""
         if self._params is None:
             payload = self.payload
-            own = type(payload).wire is Payload.wire and type(payload.meta) is Meta
-            made = encode_with_parts(payload.around(_encoded(payload.meta))) if own else None
+            meta = payload.meta
+            own = type(payload) in _OWN and type(meta) is Meta
+            made = encode_with_parts(payload.around(_encoded(meta))) if own else None
             self._params = made or encode(payload.wire())
         return self._params
 

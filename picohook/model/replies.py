@@ -63,6 +63,7 @@ def _read_short(stage: Stage[Any], answer: dict[str, Any]) -> Decision | None:
     if type(action) is not str or type(reason) is not str:
         return None
     read = 1 + ("reason" in answer)
+    reason = cut(reason, words.MAX_REASON)
     if len(answer) == read:
         return plain_decision(stage, action, reason)
     if action != words.MODIFY or len(answer) != read + 1 or not stage.carries or stage.part:
@@ -70,15 +71,18 @@ def _read_short(stage: Stage[Any], answer: dict[str, Any]) -> Decision | None:
     edit = answer.get(stage.carries)
     if type(edit) is not dict or not edit or not edit.keys() <= stage.editable:
         return None
-    return Modify(edit, reason=cut(reason, words.MAX_REASON))
+    return Modify(edit, reason=reason)
 
 
 def plain_decision(stage: Stage[Any], action: str, reason: str) -> Decision | None:
-    """The decision of an interceptor whose answer is only an action and a reason; None if `read_decision` has to read it."""
+    """The decision of an interceptor whose answer is only an action and a reason; None if `read_decision` has to read it.
+
+    The reason is not too long.
+    """
     kind = _PLAIN_KINDS.get(action)
     if kind is None or action not in stage.actions or not (reason or kind is not Continue):
         return None
-    return kind(reason=cut(reason, words.MAX_REASON))
+    return kind(reason=reason)
 
 
 _OF_APPROVALS = frozenset({"action", "reason"})

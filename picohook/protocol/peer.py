@@ -351,10 +351,9 @@ class Peer:
         self._lines.tail = None
 
     def _result_received(self, request_id: int, reply: Reply, line: bytes) -> PeerEvent:
-        pending = self._waiting(request_id)
-        if pending is None or request_id > self._sent:
+        pending = self._pending.pop(b"%d" % request_id, None) if 0 < request_id <= self._sent else None
+        if pending is None:
             return self._unexpected(request_id, line)
-        del self._pending[b"%d" % request_id]
         if type(reply.result) is dict and reply.result.keys() <= _PLAIN:
             self._spelling = spelling_of(line) or self._spelling
         return pending[1], reply
