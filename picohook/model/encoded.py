@@ -13,7 +13,8 @@ P = TypeVar("P", bound=Payload)
 
 _OWN = frozenset(stage.payload for stage in STAGES.values())
 """The payloads whose `wire` is known: a subclass may have another one."""
-_SLOT: Any = Meta.__dict__["encoded"]  # asked directly, because pydantic takes long to say that it is empty
+_slot: Any = Meta.__dict__["encoded"]  # asked directly, because pydantic takes long to say that it is empty
+_get_encoded, _set_encoded = _slot.__get__, _slot.__set__
 
 CHANGED = "it was changed in place while hooks were asked about it"
 """The error for a payload that is no longer the one that hooks saw."""
@@ -59,11 +60,11 @@ class Encoded(Generic[P]):
 def _encoded(meta: Meta) -> Any:
     """The plain form of a meta at its first use, and its JSON from then on: most are used once or many times."""
     try:
-        made = _SLOT.__get__(meta)
+        made = _get_encoded(meta)
     except AttributeError:
-        _SLOT.__set__(meta, None)
+        _set_encoded(meta, None)
         return meta.wire()
     if made is None:
         made = encode_part(meta.wire())
-        _SLOT.__set__(meta, made)
+        _set_encoded(meta, made)
     return made

@@ -19,9 +19,11 @@ from .decisions import (
     HardAbort,
     Modify,
     Pause,
+    Plain,
     Respond,
     Retry,
     Skip,
+    with_reason,
 )
 from .trail import Notes
 
@@ -82,7 +84,7 @@ def plain_decision(stage: Stage[Any], action: str, reason: str) -> Decision | No
     kind = _PLAIN_KINDS.get(action)
     if kind is None or action not in stage.actions or not (reason or kind is not Continue):
         return None
-    return kind(reason=reason)
+    return with_reason(kind, reason)
 
 
 _OF_APPROVALS = frozenset({"action", "reason"})
@@ -144,7 +146,7 @@ def _read_interception(stage: Stage[Any], answer: dict[str, Any]) -> Decision:
 _REFUSES: dict[str, type[Deny | Skip | Pause | AbortTurn | HardAbort]] = {
     kind.action: kind for kind in (Deny, Skip, Pause, AbortTurn, HardAbort)
 }
-_PLAIN_KINDS: dict[str, type[Continue | Deny | Skip | Pause | AbortTurn | HardAbort]] = {
+_PLAIN_KINDS: dict[str, type[Plain]] = {
     words.CONTINUE: Continue,
     **_REFUSES,
 }

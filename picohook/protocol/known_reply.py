@@ -50,7 +50,7 @@ class Spelling:
         word, with_reason, rest = answer.partition(self._before_reason)
         text, _, after = (rest if with_reason else word).partition(b'"')
         action = _ACTIONS.get(word if with_reason else text)
-        if action is None or after != self._after or b"\\" in text or len(text) > words.MAX_REASON:
+        if action is None or after != self._after or len(text) > words.MAX_REASON:
             return digits, None
         if not with_reason:
             return digits, (action, "")
@@ -58,7 +58,7 @@ class Spelling:
             reason = text.decode()
         except UnicodeDecodeError:
             return digits, None
-        return digits, (action, reason) if reason.isprintable() and reason else None
+        return digits, (action, reason) if reason and "\\" not in reason and reason.isprintable() else None
 
 
 _ORDERS = (("jsonrpc", "id", "result"), ("id", "result", "jsonrpc"), ("id", "jsonrpc", "result"))
