@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import repeat
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..model.decisions import CONTINUE, Continue, Modify, Outcome, Retry
@@ -62,7 +63,7 @@ async def run_chain(  # noqa: PLR0917 - by position: it is called for every ques
     central_end = NEVER
     first = encoded.payload
     trail: list[TrailEntry] = []
-    guards: list[tuple[Seat, P | None]] = [(seat, first) for seat in decided] if decided else []
+    guards: list[tuple[Seat, P | None]] = [*zip(decided, repeat(first), strict=False)] if decided else []
     for seat in seats:
         if seat.filter is None or seat.wants(encoded.payload):
             limit = NEVER if seat.waits_for_person else end

@@ -11,7 +11,7 @@ from .payloads import LLMRequest, Payload
 from .results import RESULT_FIELDS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping, Sequence, Set as AbstractSet
 
     from .stages import Stage
 
@@ -61,10 +61,14 @@ def _named(stage: Stage[P], edits: Mapping[str, Any], target: Mapping[str, Any])
 def _editable(stage: Stage[P], edits: Mapping[str, Any]) -> Mapping[str, Any]:
     """The fields that can be edited. A part may come alone, or under its name inside all params."""
     if stage.part is None:
-        return {key: value for key, value in edits.items() if key in stage.editable}
+        return edits if edits.keys() <= stage.editable else _only(stage.editable, edits)
     nested = edits.get(stage.part)
     part = nested if isinstance(nested, dict) else edits
-    return {key: value for key, value in part.items() if key in RESULT_FIELDS} if stage.part == "result" else part
+    return _only(RESULT_FIELDS, part) if stage.part == "result" else part
+
+
+def _only(names: AbstractSet[str], fields: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {name: value for name, value in fields.items() if name in names}
 
 
 def restrict(before: P, after: P, may_edit: Sequence[str]) -> tuple[P, list[str]]:

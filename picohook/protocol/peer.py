@@ -28,7 +28,7 @@ from .messages import InvalidLine, Notification, Reply, Request, Response
 from .responses import read_response
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
 GATHER = 64
 """The most buffers that `data_to_send` returns: enough for an efficient write, and within every system's limit."""
@@ -270,11 +270,9 @@ class Peer:
         if len(out) == 1 and not self._offset:
             return out[0][2]
         buffers: list[bytes | memoryview] = []
-        lines: Iterable[_Line] = islice(out, GATHER)
-        if self._unwanted:
-            lines = [line for line in lines if line[0] not in self._unwanted]
-        for _, _, parts in lines:
-            buffers += parts
+        for what, _, parts in islice(out, GATHER):
+            if what not in self._unwanted:
+                buffers += parts
         skip = self._offset
         while skip:
             first = buffers.pop(0)
