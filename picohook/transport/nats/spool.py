@@ -188,11 +188,6 @@ class Spool:
             drops, self.drops = self.drops, Drops(0, "")
         return drops
 
-    @property
-    def unacked(self) -> int:
-        """Bytes that are not acknowledged yet."""
-        return sum(file.size - file.acked for file in self._files)
-
     def wait_kept(self, count: int, timeout: float) -> bool:
         """Block until `count` events are kept. Returns whether they are, at the latest after `timeout` seconds."""
         with self._changed:
@@ -268,11 +263,17 @@ class Spool:
     def _file_to_write(self) -> _File:
         if self._descriptor < 0:
             path = os.path.join(self.directory, f"{time.time_ns():020d}-{self._run}{EVENTS}")
-            self._descriptor = os.open(path, _APPEND | os.O_EXCL, 0o600)
-            if self._sync == "disk":
-                _sync_directory(self.directory)
+            descriptor = os.open(path, _APPEND | os.O_EXCL, 0o600)
+            try:
+                if self._sync == "disk":
+                    _sync_directory(self.directory)
+            except OSError:
+                os.close(descriptor)
+                os.unlink(path)
+                raise
             with self._lock:
                 self._files.append(_File(path))
+            self._descriptor = descriptor
         return self._files[-1]
 
     def _append(self, file: _File, data: bytes) -> OSError | None:
