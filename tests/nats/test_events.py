@@ -268,6 +268,23 @@ async def test_an_event_that_cannot_be_read_is_a_dead_letter_with_its_reason(tmp
     assert why in letter.headers["picohook-why"]
 
 
+async def test_the_largest_event_that_cannot_be_read_does_not_end_the_consumer(tmp_path, keeping, make_stream):
+    await make_stream(keeping)
+    subject = f"picohook.v1.evt.{keeping.tenant}.-.x"
+
+    async def publish(client):
+        js = client.jetstream()
+        await js.publish(subject, b"x" * (client.max_payload - 100), headers={"ce-id": "1"})
+        await js.publish(subject, b"x", headers={"ce-id": "x" * 65_000})
+        await js.publish(subject, b'{"method":"x","n":3}', headers={"ce-id": "3"})
+
+    async with Connected(keeping) as connection:
+        await connection.run(publish)
+    done = await consumed(keeping, AuditSink(tmp_path / "all.jsonl"))
+    assert (done.taken, done.dead) == (1, 2)
+    assert numbers(tmp_path / "all.jsonl") == [3]
+
+
 async def test_a_consumer_waits_while_its_disk_is_full(tmp_path, keeping, make_stream, monkeypatch):
     monkeypatch.setattr(module, "RETRY", 0.01)
     await make_stream(keeping)
