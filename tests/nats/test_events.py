@@ -20,7 +20,7 @@ from picohook.observe.log import Log
 from picohook.record.reader import Record
 from picohook.record.recorder import SpooledRecord
 from picohook.record.sinks import AuditSink, LineSink, RecordSink
-from picohook.transport.nats import consumer as module, publisher as publishing_module, streams
+from picohook.transport.nats import consumer as module, publisher as publishing_module, streams, subjects
 from picohook.transport.nats.consumer import Consumer
 from picohook.transport.nats.publisher import EventPublisher
 from picohook.transport.nats.spool import Spool
@@ -118,7 +118,7 @@ async def test_the_headers_are_those_of_cloudevents(tmp_path, keeping, make_stre
         name = streams.events_stream(keeping.tenant)
         message = await connection.run(lambda client: client.jetstream().get_msg(name, 1))
     headers = message.headers
-    assert message.subject == f"picohook.v1.evt.{keeping.tenant}.s_x201.tool_exec_end"
+    assert message.subject == f"picohook.v1.evt.{keeping.tenant}.s_x201.tool_exec_end.a_x20host"
     assert headers["ce-id"] == headers["Nats-Msg-Id"]
     shown = {name: headers[name] for name in ("ce-specversion", "ce-type", "ce-subject", "content-type")}
     assert shown == {
@@ -223,11 +223,12 @@ async def test_an_event_that_is_in_the_stream_twice_is_written_once_also_by_the_
     tmp_path, keeping, make_stream
 ):
     await make_stream(keeping)
-    subject = f"picohook.v1.evt.{keeping.tenant}.-.x"
+    subject = f"picohook.v1.evt.{keeping.tenant}.-.x.h"
 
     async def publish(client):
         for number in range(2):
-            headers = {"ce-id": "same", "ce-source": "s", "ce-time": "now", "Nats-Msg-Id": f"{os.urandom(8)}{number}"}
+            unknown = {"Nats-Msg-Id": f"{os.urandom(8)}{number}"}
+            headers = {"ce-id": "same", "ce-source": subjects.source(keeping.tenant, "h"), "ce-time": "now", **unknown}
             await client.jetstream().publish(subject, b'{"method":"x","n":1}', headers=headers)
 
     for _ in range(2):
@@ -245,16 +246,22 @@ async def test_an_event_that_is_in_the_stream_twice_is_written_once_also_by_the_
         ({"ce-id": "1"}, b"junk", "cannot be read"),
         ({"ce-id": "1"}, b"[]", "not a JSON object"),
         ({"x": "1"}, b"{}", "no header ce-id"),
+        (
+            {"ce-id": "1", "ce-source": "/picohook/t/hosts/other"},
+            b"{}",
+            "not from the host that it names as its source",
+        ),
     ],
 )
 async def test_an_event_that_cannot_be_read_is_a_dead_letter_with_its_reason(tmp_path, keeping, make_stream, dead):
     headers, body, why = dead
     await make_stream(keeping)
-    js_subject = f"picohook.v1.evt.{keeping.tenant}.-.x"
+    source = {"ce-source": subjects.source(keeping.tenant, "h")}
+    js_subject = f"picohook.v1.evt.{keeping.tenant}.-.x.h"
 
     async def publish(client):
-        await client.jetstream().publish(js_subject, body, headers=dict(headers))
-        await client.jetstream().publish(js_subject, b'{"method":"x","n":1}', headers={"ce-id": "2"})
+        await client.jetstream().publish(js_subject, body, headers=source | headers)
+        await client.jetstream().publish(js_subject, b'{"method":"x","n":1}', headers=source | {"ce-id": "2"})
 
     async with Connected(keeping) as connection:
         await connection.run(publish)
@@ -270,13 +277,15 @@ async def test_an_event_that_cannot_be_read_is_a_dead_letter_with_its_reason(tmp
 
 async def test_the_largest_event_that_cannot_be_read_does_not_end_the_consumer(tmp_path, keeping, make_stream):
     await make_stream(keeping)
-    subject = f"picohook.v1.evt.{keeping.tenant}.-.x"
+    subject = f"picohook.v1.evt.{keeping.tenant}.-.x.h"
+
+    source = {"ce-source": subjects.source(keeping.tenant, "h")}
 
     async def publish(client):
         js = client.jetstream()
-        await js.publish(subject, b"x" * (client.max_payload - 100), headers={"ce-id": "1"})
-        await js.publish(subject, b"x", headers={"ce-id": "x" * 65_000})
-        await js.publish(subject, b'{"method":"x","n":3}', headers={"ce-id": "3"})
+        await js.publish(subject, b"x" * (client.max_payload - 100), headers=source | {"ce-id": "1"})
+        await js.publish(subject, b"x", headers=source | {"ce-id": "x" * 65_000})
+        await js.publish(subject, b'{"method":"x","n":3}', headers=source | {"ce-id": "3"})
 
     async with Connected(keeping) as connection:
         await connection.run(publish)

@@ -162,13 +162,15 @@ class Consumer:
         Raises `OSError` if the sink cannot store it now.
         """
         headers = {name.lower(): value for name, value in (message.headers or {}).items()}
+        if headers.get("ce-source") != subjects.source_of(message.subject):
+            return "it is not from the host that it names as its source"
         try:
             body = decode_value(message.data)
             if not isinstance(body, dict):
                 return "its body is not a JSON object"
             event = Received(
                 headers["ce-id"],
-                headers.get("ce-source", ""),
+                headers["ce-source"],
                 headers.get("ce-time", ""),
                 body,
                 headers,

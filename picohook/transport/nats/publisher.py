@@ -33,7 +33,6 @@ FINISH = 2.0
 """Seconds in which the last events of a host can be sent. The next host sends what is left."""
 EVENT_TOO_LARGE = 10054
 """The code of the server's error for an event that is larger than its stream allows."""
-SOURCE = "/picohook/{tenant}/hosts/{host}"
 
 
 class EventPublisher:
@@ -53,7 +52,7 @@ class EventPublisher:
         self._settings = settings
         self._log = log
         self._stream = stream or events_stream(settings.tenant)
-        self._source = SOURCE.format(tenant=subjects.token(settings.tenant), host=subjects.token(host))
+        self._host = host
         self._spool: Spool
         self._inbox = ""
         """The prefix of the subjects at which the server acknowledges events."""
@@ -122,6 +121,8 @@ class EventPublisher:
         def changed() -> None:
             if not connection.is_connected:
                 self._fail(str(connection.unreachable()))
+            elif connection.refused:
+                self._fail(connection.last_error)
 
         connection.on_change.add(changed)
         await connection.listen(f"{self._inbox}.*", self._answered)
@@ -212,8 +213,8 @@ class EventPublisher:
             self._log.warning("events are not sent, and wait in the spool", why=why)
 
     def _subject(self, event: Stored) -> str:
-        head = event.head
-        return subjects.events(self._settings.tenant, head["session"] or "-", head["kind"].replace(".", "_"))
+        session, kind = event.head["session"] or "-", event.head["kind"].replace(".", "_")
+        return subjects.events(self._settings.tenant, session, kind, self._host)
 
     def _headers(self, event: Stored) -> dict[str, str]:
         """CloudEvents, binary mode."""
@@ -224,7 +225,7 @@ class EventPublisher:
             "ce-specversion": "1.0",
             "ce-id": event.id,
             "ce-type": f"picohook.{head['type']}",
-            "ce-source": self._source,
+            "ce-source": subjects.source(self._settings.tenant, self._host),
             "ce-time": head["time"],
             "content-type": "application/json",
         }
