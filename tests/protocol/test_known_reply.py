@@ -12,6 +12,7 @@ from picohook.protocol.codec import decode
 from picohook.protocol.known_reply import COMPACT, CONTINUE_REPLY, SPELLINGS, PlainReply, Spelling, spelling_of
 from picohook.protocol.messages import Reply
 from picohook.protocol.peer import DroppedLine, Peer
+from picohook.wire import words
 
 SEVENTH = b'{"jsonrpc":"2.0","id":7,"result":{"action":"continue"}}'
 
@@ -66,7 +67,7 @@ def test_a_spelling_has_any_id_action_and_reason(number):
         ('{"action":"continue"}', CONTINUE_REPLY),
         ('{"action":"deny_tool"}', ("deny_tool", "")),
         ('{"action":"continue","reason":"grüße, 你好 🙂"}', ("continue", "grüße, 你好 🙂")),
-        ('{"action":"pause","reason":"%s"}' % ("y" * 5000), ("pause", "y" * 5000)),
+        ('{"action":"pause","reason":"%s"}' % ("y" * words.MAX_REASON), ("pause", "y" * words.MAX_REASON)),
     ],
 )
 def test_an_action_with_or_without_a_reason_is_recognised(result, expected):
@@ -77,6 +78,7 @@ def test_an_action_with_or_without_a_reason_is_recognised(result, expected):
     "line",
     [
         with_result('{"action":"continue","reason":""}'),
+        with_result('{"action":"continue","reason":"%s"}' % ("é" * (words.MAX_REASON // 2) + "y")),
         with_result('{"action": "continue"}'),
         with_result('{"action":"continue","reason": "a"}'),
         with_result('{"action":"modify"}'),
