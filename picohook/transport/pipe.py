@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .reactor import Reactor
 
 CHUNK = 65536
-"""The usual capacity of a pipe, and the most bytes that are read at once."""
+"""The usual capacity of a pipe, and the most bytes that are read at once from one."""
 WIDE = 512 * 1024
 """The capacity of a pipe for a long line. The largest that an ordinary user can set is twice as much, and slower: what waits in
 the pipe for so long has left the processor's cache."""
@@ -60,15 +60,15 @@ class LinePipe:
         if self._read_fd < 0:
             return False
         try:
-            data = os.read(self._read_fd, CHUNK)
+            data = os.read(self._read_fd, WIDE if _wide and self._read_fd in _wide else CHUNK)
         except BlockingIOError:
             return False
         except OSError:
             data = b""
         if data:
-            if (_wide or len(data) == CHUNK) and self._resizable:
+            if (_wide or len(data) >= CHUNK) and self._resizable:
                 _narrow(self._write_fd)  # a process that writes has most likely read its input
-                (_widen if len(data) == CHUNK else _narrow)(self._read_fd)
+                (_widen if len(data) >= CHUNK and not data.endswith(b"\n") else _narrow)(self._read_fd)
             self._on_data(data)
             return True
         self.close_read()
