@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from ..protocol.raw_line import RawLineSplitter
 from ..wire.platforms import pipe_size_command
+from .shared_pages import pages_of, shared
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -88,9 +89,24 @@ class LinePipe:
         try:
             if len(buffers) == 1:
                 return os.write(self._write_fd, buffers[0])
-            return os.writev(self._write_fd, buffers)
+            return self._write_each(buffers) if shared and self._resizable else os.writev(self._write_fd, buffers)
         except BlockingIOError:
             return 0
+
+    def _write_each(self, buffers: Sequence[bytes | memoryview]) -> int:
+        """What `write` does, for buffers some of which may be shared."""
+        written = 0
+        for buffer in buffers:
+            size = len(buffer)
+            pages = pages_of(buffer)
+            try:
+                part = os.write(self._write_fd, buffer) if pages is None else pages.write(self._write_fd, size)
+            except BlockingIOError:
+                break
+            written += part
+            if part < size:
+                break
+        return written
 
     def widen(self) -> bool:
         """Enlarge the full pipe to stdin until the process writes something. Returns whether it was enlarged.
