@@ -90,8 +90,6 @@ class LauncherProgram:
         self.by_child: dict[int, HookProcess] = {}
         """The hooks by their own pid, and by that of the first process of their namespace."""
         self.reports: dict[int, HookProcess] = {}
-        self.homeless: list[HookProcess] = []
-        """The hooks that need a namespace."""
         self.ended: dict[int, HookProcess] = {}
         """The hooks that have ended, and may have processes left, the oldest end first."""
         # First, because with an inherited SIG_IGN no child could be waited for. The others may be meant for the host's whole
@@ -131,8 +129,6 @@ class LauncherProgram:
                         hook = self.hooks.get(number)
                         if hook is not None and hook.code is None:  # it may be stopped by now
                             self.start(hook)
-            if self.namespaces is not None and self.homeless:
-                self.house(self.namespaces)
             self.reap()
             if self.ended:
                 self.finish()
@@ -165,7 +161,7 @@ class LauncherProgram:
                 return False
 
     def spawn(self, number: int, fds: list[int]) -> None:
-        """Start a hook, or let it wait for its namespace."""
+        """Start a hook, or make its namespace, and start it when that is ready."""
         try:
             if len(fds) < 4:  # noqa: PLR2004
                 raise OSError(errno.EMFILE, "")  # noqa: TRY301 - the kernel drops descriptors beyond the limit
@@ -183,22 +179,12 @@ class LauncherProgram:
         hook = self.hooks[number] = HookProcess(number, request, fds)
         if self.namespaces is None:
             self.start(hook)
-        else:
-            self.homeless.append(hook)
-
-    def house(self, namespaces: Namespaces) -> None:
-        """Make the namespaces that hooks need.
-
-        All at once: after a fork, the first change of each page of memory costs a fault, however many forks there were.
-        """
-        homeless, self.homeless = self.homeless, []
-        for hook in homeless:
-            if hook.code is None:  # it was not stopped
-                try:
-                    hook.first = namespaces.make(hook.number)
-                    self.by_child[hook.first] = hook
-                except OSError as error:
-                    self.cannot_start(hook, f"{error.errno} spawn")
+            return
+        try:
+            hook.first = self.namespaces.make(number)
+            self.by_child[hook.first] = hook
+        except OSError as error:
+            self.cannot_start(hook, f"{error.errno} spawn")
 
     def start(self, hook: HookProcess) -> None:
         """Start a hook, in its namespace if it has one."""
