@@ -54,7 +54,7 @@ class SmallCopies:
             at += CONTEXT + STACK
         self._first = ctypes.c_void_p(following)
         self._stack = ctypes.c_void_p(at + CONTEXT + STACK)
-        _left_out.extend(_unneeded())
+        _left_out.extend(_unneeded([LIBC.setcontext, *(function for function, *_ in calls)]))
         _needed.extend([(start, size), (_page_of(ctypes.addressof(data)), PAGE + len(data))])
         _copy_little()
 
@@ -80,19 +80,19 @@ def fork() -> int:
         _copy_little()
 
 
-def _unneeded() -> Iterator[tuple[int, int]]:
-    """The addresses and sizes of all memory but that of the C library and of this thread's errno."""
-    function = ctypes.cast(LIBC.setcontext, ctypes.c_void_p).value or 0
+def _unneeded(functions: list[Any]) -> Iterator[tuple[int, int]]:
+    """The addresses and sizes of all memory but that of the libraries with these functions, and of this thread's errno."""
+    addresses = [ctypes.cast(function, ctypes.c_void_p).value for function in functions]
     LIBC.pthread_self.restype = ctypes.c_size_t
     thread = LIBC.pthread_self()
     with open("/proc/self/maps", "rb") as file:
         rows = [line.split() for line in file]
     memory = {range(*(int(address, 16) for address in row[0].split(b"-"))): b" ".join(row[5:]) for row in rows}
-    library = next(name for place, name in memory.items() if function in place)
+    libraries = {name for place, name in memory.items() if any(address in place for address in addresses)}
     needed_until = 0
     for place, name in memory.items():
-        # The library's variables that have no value in its file follow it.
-        if name == library or (not name and place.start == needed_until):
+        # The variables of a library that have no value in its file follow it.
+        if name in libraries or (not name and place.start == needed_until):
             needed_until = place.stop
         # What starts with [v is the kernel's. The main thread's stack has the command line, which `ps` shows.
         elif thread not in place and not name.startswith((b"[v", b"[stack")):
