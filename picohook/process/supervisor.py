@@ -217,8 +217,11 @@ class Supervisor:
 
     async def _sleep(self, delay: float | None) -> None:
         """Wait until this task is woken or the delay is over."""
-        with anyio.move_on_after(delay):
+        if delay is None:
             await self._wake.wait()
+        else:
+            with anyio.move_on_after(delay):
+                await self._wake.wait()
         if self._wake.is_set():
             self._wake = anyio.Event()
 
@@ -372,7 +375,7 @@ class Supervisor:
             await child.stop([(signal.SIGTERM, min(grace, FAULT_GRACE))])
         channel.release()
         # On a busy machine the end of a process may be seen after the end of its output.
-        return life.error or self._why(life, child, channel, signalled=True)
+        return error if polite else life.error or self._why(life, child, channel, signalled=True)
 
     def _why(self, life: _Life, child: Child, channel: Channel, *, signalled: bool = False) -> HookError:
         """Why the process ended. `signalled`: the host has sent a signal, so it caused an end by TERM or KILL."""
