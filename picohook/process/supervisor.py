@@ -165,6 +165,10 @@ class Supervisor:
     def stop(self) -> None:
         """End `run`: it stops the process in steps, and starts no other."""
         self._stopping = True
+        if self.channel is not None and self.channel.is_idle:
+            # Now and not in `run`, so that all hooks of a host end at the same time, beside the host's work.
+            self.channel.close_stdin()
+            self.channel = None
         if self._life is not None:
             self._life.cancel_start()
         self._wake.set()
@@ -342,8 +346,11 @@ class Supervisor:
         return child, channel
 
     def _over(self, life: _Life, fault: str) -> None:
-        """Note that this process no longer serves. The callbacks of its channel and its child call this."""
-        if life.over:
+        """Note that this process no longer serves. The callbacks of its channel and its child call this.
+
+        A process that is being stopped has its graces whatever it does.
+        """
+        if life.over or self._stopping:
             return
         life.over = True
         life.fault = fault
