@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ..model.encoded import Encoded
     from ..model.stages import Stage
     from ..observe.metrics import StageMetrics
+    from ..transport.reactor import AskingTask
     from .seat import Seat
 
 P = TypeVar("P", bound=Payload)
@@ -32,6 +33,7 @@ async def ask(  # noqa: PLR0917 - by position: it is called for every question
     end: float,
     account: Account[P] | None,
     final: bool = False,  # noqa: FBT001, FBT002 - likewise
+    task: AskingTask | None = None,
 ) -> Asked[P]:
     """Ask one hook, and return its decision. If the hook fails, `failure_policy.on_failure` decides.
 
@@ -50,7 +52,7 @@ async def ask(  # noqa: PLR0917 - by position: it is called for every question
             limit = end
             if deadline > end:  # noqa: PLR1730 - min() would be a fifth of what this function costs
                 deadline = end
-        question = Question(stage, encoded, deadline, limit, begun, retries)
+        question = Question(stage, encoded, deadline, limit, begun, retries, task)
         error = result = failure = answer = None
         try:
             if begun >= end:

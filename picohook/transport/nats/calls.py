@@ -89,6 +89,8 @@ class Calls:
         self._inbox = f"{connection.inbox_prefix}.{secrets.token_hex(12)}"
         self._listening: Listening | None = None
         self._pending: dict[int, _Call] = {}
+        self._ended: list[tuple[Promise, Any]] = []
+        """The calls that were answered in this read."""
         self._next = 1
         self._deadlines = Deadlines(reactor, self, self._timed_out)
         self._on_cancel = self._abandoned  # stored, because each lookup of a method makes an object
@@ -242,7 +244,13 @@ class Calls:
         outcome = self._outcome(call, message)
         if outcome is not None:
             del self._pending[call.promise.request]
-            self._reactor.settle(((call.promise, outcome),))
+            self._ended.append((call.promise, outcome))
+            if len(self._ended) == 1:
+                self._connection.after_read(self._settle)
+
+    def _settle(self) -> None:
+        ended, self._ended = self._ended, []
+        self._reactor.settle(ended)
 
     def _outcome(self, call: _Call, message: Message) -> Any:
         """The decision in an answer, or a `Failure`; None for progress, after which the call still waits."""
