@@ -91,7 +91,7 @@ class Client(PublicClient):
         if callback is None:
             return False
         try:
-            callback(Message(subject.decode("utf-8", "replace"), data, reply.decode("utf-8", "replace"), head))
+            callback(Message(subject.decode(), data, reply.decode(), head))
         except Exception as error:  # noqa: BLE001 - it must not end the connection
             self._start(self._error_cb(error))
         return True
