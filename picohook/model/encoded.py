@@ -48,7 +48,9 @@ class Encoded(Generic[P]):
         So they are valid, and say the same to every reader.
         """
         try:
-            payload = kind.model_validate_json(params)
+            payload: P = kind.__pydantic_validator__.validate_json(
+                params
+            )  # `model_validate_json`, without its own options
         except ValidationError:
             return None
         made = cls(payload, params, own=True)

@@ -302,19 +302,17 @@ class NatsWorker:
     def _reply(self, served: ServedHook, message: Message, line: bytes) -> None:
         """Answer, or log why it is not possible. The digest is of the question as it came here."""
         head = answer_head(hashlib.sha256(message.data).hexdigest().encode())
+        send, at_once = self._connection.send, len(self._calls) <= 1
         try:
             try:
-                self._send(message.reply, line, head)
+                send(Message(message.reply, line, "", head), at_once=at_once)
             except NatsError as error:
                 if error.cause != "too_large":
                     raise
                 shorter = self._failed(served, decode(message.data), HOOK_FAILED, f"its answer: {error}")
-                self._send(message.reply, shorter, head)
+                send(Message(message.reply, shorter, "", head), at_once=at_once)
         except NatsError as error:
             self._log.warning("an answer was not sent", hook=served.name, why=str(error))
-
-    def _send(self, to: str, line: bytes, head: bytes) -> None:
-        self._connection.send(Message(to, line, head=head), at_once=len(self._calls) <= 1)
 
     def _cancelled(self, message: Message) -> None:
         question = self._calls.get(str(_object(message.data).get("reply")))
@@ -402,22 +400,25 @@ class _Answering(AskingTask):
         worker = self._worker
         PROGRESS.set(self._tell_progress)
         with self._scope:
-            while self._is_starting and self._at_once < AT_A_TIME and (question := worker.next()) is not None:
-                self._question = question
-                question.task = self
-                try:
-                    if question.is_given_up:
-                        question.served.cancelled += 1
-                    else:
-                        await noticing(worker.answer(question), self.waits)
-                finally:
-                    worker.ended(question)
-                self.answered()
-                self._at_once += 1
+            await noticing(self._answer(), self.waits)
         if self._question is not None and self._scope.cancelled_caught:
             self._question.served.cancelled += 1
         if self._is_starting:
             worker.began(more=False)
+
+    async def _answer(self) -> None:
+        worker = self._worker
+        while self._is_starting and self._at_once < AT_A_TIME and (question := worker.next()) is not None:
+            self._question = question
+            question.task = self
+            try:
+                if question.is_given_up:
+                    question.served.cancelled += 1
+                else:
+                    await worker.answer(question)
+            finally:
+                worker.ended(question)
+            self._at_once += 1
 
     def _tell_progress(self) -> None:
         if self._question is not None:

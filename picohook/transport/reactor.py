@@ -75,9 +75,10 @@ class Waiter(Protocol):
 
 
 class AskingTask:
-    """A task that asks one question after another. It enforces their deadlines, so the hook needs no scope of its own.
+    """A task that asks questions. It enforces the deadline of the last one, so the hook needs no scope of its own.
 
-    It costs nothing if the answer is there at once, because the deadline counts from when the task first waits.
+    It costs nothing if answers are there at once, because the deadline counts from when the task first waits. Then this is its
+    last question.
     """
 
     __slots__ = ("_deadline", "_is_given_up", "_is_waiting", "_scope")
@@ -100,22 +101,10 @@ class AskingTask:
         if self._deadline != NEVER:
             self._scope.deadline = self._deadline
 
-    def answered(self) -> None:
-        """The question was answered: its deadline does not count any more."""
-        if self._is_waiting:
-            self._is_waiting = False
-            self._scope.deadline = NEVER
-        self._deadline = NEVER
-
     def give_up(self) -> None:
         """Cancel the question, because its answer is not wanted any more."""
         self._is_given_up = True
         self._scope.cancel()
-
-    @property
-    def is_cancelled(self) -> bool:
-        """Whether the task was cancelled. It has to end."""
-        return self._scope.cancel_called
 
     @property
     def is_late(self) -> bool:
