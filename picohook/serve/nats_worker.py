@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 MAX_IN_FLIGHT = 64
 """The most questions that a worker answers at the same time. It refuses more at once, so that a host can ask another worker."""
-AT_A_TIME = 16
+AT_A_TIME = 32
 """The most questions that are begun in one round of the event loop. So the first answers are sent while others are made."""
 GRACE = 30.0
 """Seconds that open questions have when the worker ends."""

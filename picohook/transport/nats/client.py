@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 CLOSE = 1.0
 """Seconds for the last messages, and for the end of a connection. A server that is stopped takes neither."""
-A_WRITE = 16
+A_WRITE = 32
 """How many messages share a write at the most. So the other side begins with the first ones while others are made."""
 _PARTS = ("_pending", "_pending_data_size", "_flush_queue", "_transport", "_ps")
 _RECEIVED = ("self", "sid", "subject", "reply", "data", "headers")
