@@ -118,12 +118,13 @@ class Client(PublicClient):
         """Call those that waited for this. What they send shares a write."""
         callbacks, self._after_read = self._after_read, []
         self._will_write = True
-        for callback in callbacks:
-            try:
+        try:
+            for callback in callbacks:
                 callback()
-            except Exception as error:  # noqa: BLE001 - it must not end the connection
-                self._start(self._error_cb(error))
-        self._write()
+        except Exception as error:  # noqa: BLE001 - it must not end the connection
+            self._start(self._error_cb(error))
+        finally:
+            self._write()
 
     def send(self, message: Message, at_once: bool) -> None:  # noqa: FBT001 - by position: the loop calls it
         """Send a message, if there is a connection. Without `at_once`, it shares a write with others of the loop's round."""
