@@ -70,12 +70,12 @@ check: $(VENV)/.installed-dev
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report --include='$(CORE)' --fail-under=100
 
-# Deselected: a weak reference, which compiled classes do not have; and the place of an exception in an asyncio future, which is lost.
+# Deselected: a weak reference, which compiled classes do not have.
 compiled: $(VENV)/.installed-dev
 	@rm -rf $(COMPILED)
 	PICOHOOK_COMPILE=1 $(PIP) --no-deps --target $(COMPILED) .
 	PYTHONPATH=$(abspath $(COMPILED)) $(BIN)/python -P -m pytest --workers auto -q --quick -p no:cacheprovider $(ON_COMPILED) \
-		-k 'not an_unfinished_line_is_freed and not (asyncio and (test_failures_seen or a_failing_hook_is_seen_in_the_result))'
+		-k 'not an_unfinished_line_is_freed'
 
 coverage: $(VENV)/.installed-dev
 	$(BIN)/coverage erase

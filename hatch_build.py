@@ -26,6 +26,22 @@ COMPILED = (
 )
 """The modules through which every question passes, without those whose classes users make, subclass or pickle."""
 
+MENDED = {
+    "exc_ops.c": (
+        "type = (PyObject *)Py_TYPE(value);",
+        """type = (PyObject *)Py_TYPE(value);
+        traceback = PyException_GetTraceback(value);
+        Py_XDECREF(traceback); // the value has it
+        traceback = traceback ? traceback : Py_None;""",
+    ),
+    "misc_ops.c": ("CallFunctionObjArgs(_m, type, value, traceback, NULL)", "CallOneArg(_m, value)"),
+}
+"""In files of mypyc's runtime, what is replaced by what.
+
+A coroutine that it compiles loses the traceback of an exception that is thrown into it, and throws it into what it awaits with
+three arguments. Python 3.12 and newer warn of that. Where a warning is an error, a call that was cancelled would go on.
+"""
+
 
 class CompileCore(BuildHookInterface):
     """Compiles modules, and puts them beside their sources in the wheel. Python prefers them when it imports."""
@@ -62,6 +78,8 @@ def _compile(scratch: Path) -> list[Path]:
     options = ["--config-file=", "--ignore-missing-imports", f"--cache-dir={scratch / 'cache'}"]
     sources = [f"picohook/{module}.py" for module in COMPILED]
     extensions = mypycify([*options, *sources], opt_level="3", target_dir=str(scratch / "c"), group_name="picohook")
+    for extension in extensions:
+        extension.include_dirs.insert(0, str(_mended_runtime(scratch / "runtime")))
     build = Distribution({"ext_modules": extensions}).get_command_obj("build_ext")
     build.build_lib, build.build_temp = str(scratch / "lib"), str(scratch / "o")
     build.ensure_finalized()
@@ -71,3 +89,14 @@ def _compile(scratch: Path) -> list[Path]:
         way_out = "install a C compiler, or install without PICOHOOK_COMPILE: then it is plain Python"
         raise RuntimeError(f"the core cannot be compiled: {error}; {way_out}") from None
     return [path for path in (scratch / "lib").rglob("*") if path.is_file()]
+
+
+def _mended_runtime(directory: Path) -> Path:
+    """Write the files of mypyc's runtime that `MENDED` names into this directory, mended. Returns the directory."""
+    from mypyc.build import include_dir  # noqa: PLC0415 - likewise
+
+    directory.mkdir(exist_ok=True)
+    for file, (wrong, right) in MENDED.items():
+        source = Path(include_dir(), file).read_text()
+        (directory / file).write_text(source.replace(wrong, right))
+    return directory

@@ -1,84 +1,71 @@
-"""Recognises short plain replies by their bytes, without decoding them: `continue`, or any action with a reason.
+"""Reads short plain replies by their bytes, without decoding them: an action, and maybe a reason.
 
-What is recognised here is read as the codec would read it. All other lines have to be decoded.
+What is read here is what the codec would read. All other lines have to be decoded.
 """
 
 from __future__ import annotations
 
-import re
+import json
+from itertools import product
 
 from ..wire import words
 from .messages import Reply
-
-MAX_DIGITS = 18
-"""The most digits of a request id."""
 
 PlainReply = tuple[str, str]
 """A reply that is only an action and its reason, which may be empty."""
 CONTINUE_REPLY = Reply(words.CONTINUE_RESULT)
 """The reply that every `continue` without a reason stands for."""
 
-_RESULT = rb'\{"action": ?"([a-z_]+)"(?:, ?"reason": ?"([^"\\\x00-\x1f]{1,%d})")?\}' % words.MAX_REASON
-# Each member is a group of its own. There are three members, so if all groups have matched, each member is there once.
-_LINE = re.compile(
-    rb'\{(?:(?:(?<=\{)|(?<!\{), ?)(?:("jsonrpc": ?"2\.0")|"id": ?([1-9][0-9]{0,%d})|"result": ?%s)){3}\}'
-    % (MAX_DIGITS - 1, _RESULT)
-)
+_ACTIONS = {
+    action.encode(): action
+    for action in (words.CONTINUE, words.DENY, words.SKIP, words.PAUSE, words.ABORT_TURN, words.HARD_ABORT)
+}
 
 
-def read_plain(line: bytes) -> tuple[bytes, Reply | PlainReply] | None:
-    """The digits of the id, and the reply, of a line with a plain reply; None for any other line.
+class Spelling:
+    """One spelling of plain replies: all bytes but those of the id, the action and the reason, which are its blanks."""
 
-    The reason has no escaped characters. The codec would read the same.
-    """
-    found = _LINE.fullmatch(line)
-    if found is None:
-        return None
-    version, digits, action, reason = found.groups()
-    if version is None or digits is None or action is None:
-        return None
-    if reason is None:
-        return digits, CONTINUE_REPLY if action == b"continue" else (action.decode(), "")
-    try:
-        return digits, (action.decode(), reason.decode())
-    except UnicodeDecodeError:
-        return None
+    __slots__ = ("_after", "_before", "_before_action", "_before_reason", "_continue")
 
+    def __init__(self, members: tuple[str, ...], gap: str) -> None:
+        """`members` are those of the envelope in their order, the id before the result. `gap` follows commas and colons."""
+        blank = {"jsonrpc": "2.0", "id": 1, "result": {"action": "@", "reason": "@"}}
+        text = json.dumps({name: blank[name] for name in members}, separators=("," + gap, ":" + gap)).replace("1", "@")
+        self._before, self._before_action, self._before_reason, self._after = text.encode().split(b"@")
+        self._continue = words.CONTINUE.encode() + self._after
 
-class KnownReply:
-    """One spelling of `continue`: the bytes before the id and the bytes after it. Only the id differs between replies.
+    def read(self, line: bytes) -> tuple[bytes, Reply | PlainReply | None]:
+        """The bytes in place of the id, and the reply; None in its place if the line has to be decoded.
 
-    Incoming data is split at the bytes between two ids. So many replies are recognised at once.
-    """
-
-    __slots__ = ("_after", "_before", "_between")
-
-    def __init__(self, before: bytes, after: bytes) -> None:
-        self._before = before
-        self._after = after + b"\n"
-        self._between = self._after + before
-
-    @classmethod
-    def learn(cls, line: bytes, digits: bytes, limit: int) -> KnownReply | None:
-        """The spelling of a plain `continue` with this id. None if with a longer id it would exceed the limit of a line."""
-        if len(line) - len(digits) + MAX_DIGITS > limit:
-            return None
-        start = line.index(digits, line.index(b'"id"'))
-        return cls(line[:start], line[start + len(digits) :])
-
-    def cut(self, data: bytes, *, new_line: bool) -> tuple[bytes, list[bytes], bytes]:
-        """Split data into the bytes before the known replies, the ids of the replies, and the bytes after them.
-
-        An id may turn out to be other bytes than the digits of a request: then `whole` returns the lines it was cut from.
-        `new_line`: whether the data starts at the start of a line.
+        If the bytes are the digits of a number, the codec would read the same.
         """
-        begin = 0 if new_line and data.startswith(self._before) else data.find(b"\n" + self._before) + 1 or len(data)
-        end = len(data) if data.endswith(self._after) else data.rfind(self._after) + len(self._after)
-        if end - begin <= len(self._between):
-            return data, [], b""
-        inner = data[begin + len(self._before) : end - len(self._after)]
-        return data[:begin], inner.split(self._between), data[end:]
+        head, _, answer = line.partition(self._before_action)
+        if not head.startswith(self._before):
+            return b"", None
+        digits = head[len(self._before) :]
+        if answer == self._continue:
+            return digits, CONTINUE_REPLY
+        if not answer.endswith(self._after):
+            return digits, None
+        word, found, rest = answer[: -len(self._after)].partition(self._before_reason)
+        action = _ACTIONS.get(word)
+        if action is None or (found and not rest):
+            return digits, None
+        try:
+            reason = rest.decode()
+        except UnicodeDecodeError:
+            return digits, None
+        if '"' in reason or "\\" in reason or not reason.isprintable():
+            return digits, None
+        return digits, (action, reason)
 
-    def whole(self, part: bytes) -> bytes:
-        """The lines that a part was cut from."""
-        return self._before + part + self._after
+
+_ORDERS = (("jsonrpc", "id", "result"), ("id", "result", "jsonrpc"), ("id", "jsonrpc", "result"))
+SPELLINGS = [Spelling(members, gap) for members, gap in product(_ORDERS, ("", " "))]
+COMPACT = SPELLINGS[0]
+"""The most frequent spelling."""
+
+
+def spelling_of(line: bytes) -> Spelling | None:
+    """The spelling of a line with a plain reply; None if it is not one, or has to be decoded."""
+    return next((spelling for spelling in SPELLINGS if spelling.read(line)[1] is not None), None)

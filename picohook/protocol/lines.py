@@ -28,6 +28,8 @@ class LineBuffer:
         """The lines that these bytes complete, without their newlines."""
         if self.too_long:
             return ()
+        if self.tail is None and data.endswith(b"\n") and len(data) <= self.limit:
+            return data[:-1].split(b"\n")  # whole lines, as nearly always
         begun: list[bytes] = []
         if self.tail is not None:
             end = data.find(b"\n")
@@ -39,8 +41,6 @@ class LineBuffer:
             self.tail, data = None, data[end + 1 :]
         lines = data.split(b"\n")
         rest = lines.pop()
-        if not rest and not begun and len(lines) == 1 and len(lines[0]) <= self.limit:
-            return lines  # one whole line, as nearly always
         lines = begun + lines
         for at, line in enumerate(lines):
             if len(line) > self.limit:

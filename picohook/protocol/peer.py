@@ -22,7 +22,7 @@ from ..wire.text import cut, show
 from . import hello
 from .codec import between_id_and_params, decode, encode, notification_line
 from .hints import hint_of_id, hint_of_line, number_meant
-from .known_reply import CONTINUE_REPLY, KnownReply, PlainReply, read_plain
+from .known_reply import COMPACT, PlainReply, spelling_of
 from .lines import LineBuffer
 from .messages import InvalidLine, Notification, Reply, Request, Response
 from .responses import read_response
@@ -89,6 +89,7 @@ PeerEvent = ReplyReceived | NotificationReceived | DroppedLine | LineTooLong
 _Line = tuple[int, int, tuple[bytes, ...]]
 """A queued line: the id of its request, or one of the two constants below; its size; its buffers."""
 _NO_REQUEST, _AN_EVENT = 0, -1
+_PLAIN = frozenset({"action", "reason"})
 _Pending = tuple[int, Any, bool, int]
 """A request that waits for its reply: its id, its token, whether its reply is read strictly, and the size of its line."""
 
@@ -109,7 +110,8 @@ class Peer:
         self.dropped_events = 0
         self.received_bytes = 0
         self._lines = LineBuffer(max_line)
-        self._known_reply: KnownReply | None = None
+        self._spelling = COMPACT
+        """How the hook spells plain replies."""
         self._max_outbound = max_outbound
         self._max_events = max_events
         self._max_event_bytes = max_event_bytes
@@ -314,27 +316,12 @@ class Peer:
         self.received_bytes += len(data)
         if self.state is _CLOSED:
             return
-        known = self._known_reply  # the loop below may learn another one
-        if known is None:
-            yield from self._read(data)
-            return
-        first, parts, last = known.cut(data, new_line=self._lines.tail is None)
-        if first:
-            yield from self._read(first)
-        for part in parts:
-            pending = self._pending.get(part)
-            if pending is not None and pending[0] <= self._sent and self.state is not _CLOSED:
-                del self._pending[part]
-                yield pending[1], CONTINUE_REPLY
-            else:
-                yield from self._read(known.whole(part))
-        if last:
-            yield from self._read(last)
-
-    def _read(self, data: bytes) -> Iterator[PeerEvent]:
         for line in self._lines.feed(data):
-            if plain := self._plain_received(line):
-                yield plain
+            digits, plain = self._spelling.read(line)
+            pending = None if plain is None else self._pending.get(digits)
+            if pending and plain and not pending[2] and pending[0] <= self._sent and self.state is _READY:
+                del self._pending[digits]
+                yield pending[1], plain
                 continue
             message = decode(line)
             event = (
@@ -361,27 +348,15 @@ class Peer:
 
     def forget(self) -> None:
         """Free the memory of an unfinished line. Call it when no more data comes."""
-        self._lines.tail = self._known_reply = None
-
-    def _plain_received(self, line: bytes) -> ReplyReceived | None:
-        """The event for a line that is recognised by its bytes as the reply to a request; None for any other line."""
-        plain = read_plain(line)
-        if plain is None:
-            return None
-        digits, reply = plain
-        pending = self._pending.get(digits)
-        if pending is None or pending[0] > self._sent or pending[2] or self.state is not _READY:
-            return None
-        del self._pending[digits]
-        if reply is CONTINUE_REPLY:
-            self._known_reply = KnownReply.learn(line, digits, self._lines.limit)
-        return pending[1], reply
+        self._lines.tail = None
 
     def _result_received(self, request_id: int, reply: Reply, line: bytes) -> PeerEvent:
         pending = self._waiting(request_id)
         if pending is None or request_id > self._sent:
             return self._unexpected(request_id, line)
         del self._pending[b"%d" % request_id]
+        if type(reply.result) is dict and reply.result.keys() <= _PLAIN:
+            self._spelling = spelling_of(line) or self._spelling
         return pending[1], reply
 
     def _other_received(

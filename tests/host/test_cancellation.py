@@ -354,3 +354,41 @@ async def test_C4_calls_that_wait_for_a_slot_fail_at_a_crash_or_go_to_the_next_p
             error = outcome.trail[0].error
             assert error == "it exited with code 1" if error else outcome.payload.arguments
         assert (await host.before_tool(asking(nonce=1))).payload.arguments == {"echo": 1}
+
+
+class Recorded:
+    """Waits for ever, and notes with what it was thrown out of that."""
+
+    def __init__(self):
+        self.thrown = []
+
+    def __await__(self):
+        self.inner = anyio.sleep_forever().__await__()
+        return self
+
+    def __next__(self):
+        return self.inner.send(None)
+
+    def send(self, value):
+        return self.inner.send(value)
+
+    def throw(self, *given):
+        self.thrown.append(given)
+        return self.inner.throw(*given)
+
+
+@pytest.mark.parametrize("anyio_backend", [("asyncio", {"use_uvloop": False})])  # trio sends it, and throws nothing
+async def test_what_a_function_awaits_is_thrown_the_cancellation_alone():
+    """With a type and a traceback beside it, Python 3.12 and newer warn; and the call goes on where a warning is an error."""
+    recorded, scope = Recorded(), anyio.CancelScope()
+
+    async def check(call):
+        scope.cancel()
+        await recorded
+
+    async with Host([FunctionHook("f", {"before_tool": check})], timeouts=FAR) as host:
+        with scope:
+            await host.before_tool(asking())
+            raise AssertionError("it was not cancelled")
+    ((cancellation,),) = recorded.thrown
+    assert isinstance(cancellation, anyio.get_cancelled_exc_class())

@@ -182,6 +182,24 @@ def test_a_full_spool_drops_the_newest_events_and_counts_them(tmp_path):
         assert numbers(spool.read(100)) == list(range(count))
 
 
+def test_an_event_that_is_larger_than_what_may_wait_is_dropped_with_its_size(tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "MOST_IN_MEMORY", 1000)
+    with spool_at(tmp_path / "s") as spool:
+        assert not spool.put({}, b"x" * 2000)
+        kept(spool, 1)
+        assert spool.take_drops() == (1, "one has 2013 bytes, and 1000 are allowed")
+        assert numbers(spool.read(9)) == [1]
+
+
+def test_a_read_ends_with_the_event_that_makes_it_large(tmp_path):
+    with spool_at(tmp_path / "s") as spool:
+        kept(spool, *range(9))
+        size = spool.size // 9
+        assert numbers(spool.read(9, 1)) == [0]
+        assert numbers(spool.read(9, 2 * size + 1)) == [1, 2, 3]
+        assert numbers(spool.read(9)) == [4, 5, 6, 7, 8]
+
+
 def test_a_full_spool_takes_events_again_when_some_are_acknowledged(tmp_path):
     with spool_at(tmp_path / "s", most=1000) as spool:
         count = put(spool, *range(100)).count(True)

@@ -80,7 +80,8 @@ PUBLISH = [
     ("h1", "$KV.PICOHOOK_BUNDLES.default"),
     ("h1", "$JS.API.STREAM.CREATE.X"),
     ("w1", subjects.rpc("acme", "policy", "before_tool")),
-    ("w1", subjects.events("acme", "s", "turn_end")),
+    ("h1", subjects.events("acme", "s", "turn_end", "h2")),
+    ("w1", subjects.events("acme", "s", "turn_end", "w1")),
     ("w1", "_INBOX.h1.x"),
 ]
 LISTEN = [
@@ -88,7 +89,7 @@ LISTEN = [
     ("h1", "_INBOX.h2.>"),
     ("h1", ">"),
     ("w1", "_INBOX.h1.>"),
-    ("w1", subjects.events("acme", "s", "*")),
+    ("w1", subjects.events_of("acme", "h1")),
 ]
 
 

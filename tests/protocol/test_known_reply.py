@@ -1,4 +1,4 @@
-"""What is recognised by its bytes is what decoding it would have said."""
+"""What is read by its bytes is what decoding it would have said."""
 
 from __future__ import annotations
 
@@ -9,100 +9,17 @@ import pytest
 from hypothesis import example, given, strategies as st
 
 from picohook.protocol.codec import decode
-from picohook.protocol.known_reply import CONTINUE_REPLY, MAX_DIGITS, KnownReply, PlainReply, read_plain
+from picohook.protocol.known_reply import COMPACT, CONTINUE_REPLY, SPELLINGS, PlainReply, Spelling, spelling_of
 from picohook.protocol.messages import Reply
 from picohook.protocol.peer import DroppedLine, Peer
-from picohook.wire import words
 
-GO_ON = '{"jsonrpc":"2.0","id":%s,"result":{"action":"continue"}}'
-
-
-def after(learnt: bytes, limit: int = 10_000) -> KnownReply | None:
-    """What is kept of one answer, if it is a plain `continue`."""
-    plain = read_plain(learnt)
-    if plain is None or plain[1] is not CONTINUE_REPLY:
-        return None
-    return KnownReply.learn(learnt, plain[0], limit)
+SEVENTH = b'{"jsonrpc":"2.0","id":7,"result":{"action":"continue"}}'
 
 
-def known(refrain: KnownReply | None, line: bytes) -> bytes:
-    """The id of the request that it knows this line to answer; empty if it does not."""
-    if refrain is None:
-        return b""
-    first, parts, last = refrain.cut(line + b"\n", new_line=True)
-    return parts[0] if not first and not last and len(parts) == 1 and parts[0].isdigit() else b""
-
-
-SEVENTH = (GO_ON % 7).encode()
-
-
-@pytest.mark.parametrize("separators", [(",", ":"), (", ", ": ")])
-@pytest.mark.parametrize("number", [1, 9, 10, 2345, 10**17])
-def test_a_known_answer_is_recognized_with_any_id(separators, number):
-    first, later = (
-        json.dumps({"id": n, "result": words.CONTINUE_RESULT, "jsonrpc": "2.0"}, separators=separators).encode()
-        for n in (7, number)
-    )
-    assert known(after(first), later) == b"%d" % number
-
-
-def test_many_answers_are_split_at_once_and_other_bytes_between_them_are_kept_whole():
-    refrain = after(SEVENTH)
-    lines = [GO_ON % 8, GO_ON % 9, '{"other":1}', "noise", "", GO_ON % 10]
-    first, parts, last = refrain.cut("".join(f"{line}\n" for line in lines).encode(), new_line=True)
-    assert (first, parts[0], len(parts), last) == (b"", b"8", 2, b"")
-    assert refrain.whole(parts[1]).decode().split("\n") == [*lines[1:], ""]
-
-
-def test_bytes_before_the_first_and_after_the_last_answer_are_kept():
-    data = f'9}}\n{{"other":1}}\n{GO_ON % 8}\n{GO_ON % 9}\nnoise\n{{"id":'
-    assert after(SEVENTH).cut(data.encode(), new_line=False) == (
-        b'9}\n{"other":1}\n',
-        [b"8", b"9"],
-        b'noise\n{"id":',
-    )
-
-
-def test_the_end_of_an_earlier_line_is_not_an_answer():
-    data = f"{GO_ON % 8}\n{GO_ON % 9}\n".encode()
-    assert after(SEVENTH).cut(data, new_line=False) == (f"{GO_ON % 8}\n".encode(), [b"9"], b"")
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        b"8",
-        b"",
-        (GO_ON % "-8").encode(),
-        (GO_ON % "8.0").encode(),
-        (GO_ON % '"8"').encode(),
-        (GO_ON % "8 ").encode(),
-        (GO_ON % "").encode(),
-        (GO_ON % "\u0668").encode(),
-        (GO_ON % '8,"id":9').encode(),
-        (GO_ON % "8").replace("continue", "abort").encode(),
-        (GO_ON % "8").encode() + b" ",
-    ],
-)
-def test_a_line_that_differs_in_more_than_the_id_has_to_be_decoded(line):
-    assert known(after(SEVENTH), line) == b""
-
-
-@pytest.mark.parametrize("place", range(1, len(GO_ON % 8)))
-def test_a_line_that_has_not_come_to_its_end_is_not_cut(place):
-    line, refrain = (GO_ON % 8).encode(), after(SEVENTH)
-    assert refrain.cut(line[:place], new_line=True) == (line[:place], [], b"")
-    assert refrain.cut(line[place:] + b"\n", new_line=False) == (line[place:] + b"\n", [], b"")
-
-
-def test_a_line_that_a_longer_id_would_make_too_long_is_not_learnt():
-    longest = len(SEVENTH) - 1 + MAX_DIGITS
-    assert after(SEVENTH, longest - 1) is None
-    assert known(after(SEVENTH, longest), (GO_ON % (10**MAX_DIGITS - 1)).encode())
-
-
-def test_only_continue_is_learnt():
-    assert after(SEVENTH.replace(b"continue", b"deny_tool")) is None
+def read(line: bytes, spelling: Spelling = COMPACT) -> tuple[bytes, Reply | PlainReply] | None:
+    """The id and the reply that a peer would take from these bytes; None if it would decode the line."""
+    digits, reply = spelling.read(line)
+    return (digits, reply) if reply is not None and digits.isdigit() and b"%d" % int(digits) == digits else None
 
 
 def spelled(*members: str) -> bytes:
@@ -118,9 +35,29 @@ def with_result(result: str) -> bytes:
 
 @pytest.mark.parametrize("order", list(permutations([VERSION, ID, '"result":{"action":"skip","reason":"a why"}'])))
 @pytest.mark.parametrize("gap", ["", " "])
-def test_a_plain_answer_is_recognised_with_its_members_in_any_order(order, gap):
+def test_a_spelling_is_found_where_the_id_is_before_the_result(order, gap):
     line = spelled(*order).replace(b":", b":" + gap.encode()).replace(b",", b"," + gap.encode())
-    assert read_plain(line) == (b"7", ("skip", "a why"))
+    spelling = spelling_of(line)
+    if line.index(b'"result"') < line.index(b'"id"'):
+        assert spelling is None
+    else:
+        assert read(line, spelling) == (b"7", ("skip", "a why"))
+
+
+@pytest.mark.parametrize("number", [1, 9, 10, 2345, 10**17, 10**30])
+def test_a_spelling_has_any_id_action_and_reason(number):
+    learnt, later, last = (
+        json.dumps({"id": n, "result": result, "jsonrpc": "2.0"}).encode()
+        for n, result in (
+            (7, {"action": "continue"}),
+            (number, {"action": "deny_tool", "reason": "no"}),
+            (number, {"action": "continue"}),
+        )
+    )
+    spelling = spelling_of(learnt)
+    assert read(later, spelling) == (b"%d" % number, ("deny_tool", "no"))
+    assert read(last, spelling) == (b"%d" % number, CONTINUE_REPLY)
+    assert read(last) is None
 
 
 @pytest.mark.parametrize(
@@ -129,18 +66,21 @@ def test_a_plain_answer_is_recognised_with_its_members_in_any_order(order, gap):
         ('{"action":"continue"}', CONTINUE_REPLY),
         ('{"action":"deny_tool"}', ("deny_tool", "")),
         ('{"action":"continue","reason":"grüße, 你好 🙂"}', ("continue", "grüße, 你好 🙂")),
-        ('{"action":"x","reason":"%s"}' % ("y" * words.MAX_REASON), ("x", "y" * words.MAX_REASON)),
+        ('{"action":"pause","reason":"%s"}' % ("y" * 5000), ("pause", "y" * 5000)),
     ],
 )
 def test_an_action_with_or_without_a_reason_is_recognised(result, expected):
-    assert read_plain(with_result(result)) == (b"7", expected)
+    assert read(with_result(result)) == (b"7", expected)
 
 
 @pytest.mark.parametrize(
     "line",
     [
         with_result('{"action":"continue","reason":""}'),
-        with_result('{"action":"continue","reason":"%s"}' % ("y" * words.MAX_REASON + "y")),
+        with_result('{"action": "continue"}'),
+        with_result('{"action":"continue","reason": "a"}'),
+        with_result('{"action":"modify"}'),
+        with_result('{"action":"nonsense","reason":"a"}'),
         with_result('{"action":"deny_tool","reason":"a \\u0041"}'),
         with_result('{"action":"deny_tool","reason":"a \\" b"}'),
         with_result('{"\\u0061ction":"deny_tool","reason":"a"}'),
@@ -160,15 +100,22 @@ def test_an_action_with_or_without_a_reason_is_recognised(result, expected):
         with_result('{"reason":"a"}'),
         with_result("{}"),
         with_result('{"action":"continue"}') + b"}",
+        b"",
+        b"7",
+        b'7,"result":{"action":"continue"}}',
         b" " + SEVENTH,
+        SEVENTH + b" ",
+        SEVENTH + b"\r",
+        SEVENTH + SEVENTH,
         b"\xef\xbb\xbf" + SEVENTH,
         spelled(VERSION, ID, ID),
         spelled(VERSION, '"id":7.0', '"result":{"action":"continue"}'),
         spelled(VERSION, '"id":"7"', '"result":{"action":"continue"}'),
         spelled(VERSION, '"id":07', '"result":{"action":"continue"}'),
         spelled(VERSION, '"id":-7', '"result":{"action":"continue"}'),
-        spelled(VERSION, '"id":0', '"result":{"action":"continue"}'),
-        spelled(VERSION, f'"id":{10**MAX_DIGITS}', '"result":{"action":"continue"}'),
+        spelled(VERSION, '"id":7 ', '"result":{"action":"continue"}'),
+        spelled(VERSION, '"id":\u0667', '"result":{"action":"continue"}'),
+        spelled(VERSION, '"id":7', '"id":7', '"result":{"action":"continue"}'),
         spelled('"jsonrpc":"2.1"', ID, '"result":{"action":"continue"}'),
         spelled('"jsonrpc":2.0', ID, '"result":{"action":"continue"}'),
         spelled(ID, '"result":{"action":"continue"}'),
@@ -180,7 +127,7 @@ def test_an_action_with_or_without_a_reason_is_recognised(result, expected):
     ],
 )
 def test_any_other_answer_has_to_be_decoded(line):
-    assert read_plain(line) is None
+    assert read(line) is None
 
 
 def asked() -> Peer:
@@ -241,8 +188,19 @@ TOKENS = [
         ".0",
         "e5",
         "null",
+        "\x7f",
+        "\u2028",
+        "\u0667",
     ),
     *('"id":2', '"id":3', '"jsonrpc":"2.0"', '"result"', '"action"', '"reason"', '"continue"', '"error":null', '"x":1'),
+    *(
+        '","reason":"',
+        '", "reason": "',
+        ',"result":{"action":"',
+        '"}}',
+        '"},"jsonrpc":"2.0"}',
+        '{"jsonrpc":"2.0","id":',
+    ),
 ]
 tokens = st.sampled_from(TOKENS)
 places = st.floats(0, 1)
@@ -269,23 +227,26 @@ def mutated(draw) -> bytes:
 
 
 def require_same(line: bytes) -> bool:
-    """Whether a line is recognised by its bytes. Then decoding it has to give the same."""
-    plain = read_plain(line)
-    if plain is not None:
-        digits, answer = plain
+    """Whether a line is recognised by its bytes, in any spelling. Then decoding it has to give the same."""
+    recognised = [plain for spelling in SPELLINGS if (plain := read(line, spelling)) is not None]
+    for digits, answer in recognised:
         assert decode(line) == (int(digits), as_reply(answer))
-    return plain is not None
+    return bool(recognised)
 
 
-@pytest.mark.parametrize("result", ['{"action":"continue"}', '{"action": "skip", "reason": "a é"}'])
-def test_no_single_change_of_an_answer_makes_it_be_recognised_as_something_else(result):
-    line = with_result(result)
+@pytest.mark.parametrize("members", list(permutations(["jsonrpc", "id", "result"])))
+@pytest.mark.parametrize("reason", [{}, {"reason": "a é"}])
+@pytest.mark.parametrize("separators", [(",", ":"), (", ", ": ")])
+def test_no_single_change_of_an_answer_makes_it_be_recognised_as_something_else(members, reason, separators):
+    whole = {"jsonrpc": "2.0", "id": 7, "result": {"action": "continue", **reason}}
+    answer = {name: whole[name] for name in members}
+    line = json.dumps(answer, separators=separators, ensure_ascii=False).encode()
     recognised = 0
     for start in range(len(line) + 1):
-        for token in map(str.encode, ["", *TOKENS]):
+        for token in (b"", b"\xff", *map(str.encode, TOKENS)):
             for end in {start, start + 1, start + len(token)}:
                 recognised += require_same(line[:start] + token + line[end:])
-    assert recognised > len(line)
+    assert recognised > len(line) or members.index("result") < members.index("id")
 
 
 @given(st.lists(mutated(), min_size=1, max_size=3))
@@ -295,44 +256,3 @@ def test_answers_recognised_by_their_bytes_give_the_same_as_answers_that_are_dec
         require_same(line)
     # A space at the end of a line keeps it from being recognised, and means nothing.
     assert heard(lines, b"") == heard(lines, b" ")
-
-
-gaps = st.sampled_from(["", " ", "\t"])
-members = st.sampled_from(
-    [
-        '"jsonrpc":"2.0"',
-        '"id":@',
-        '"result":{"action":"continue"}',
-        '"result":{"action":"continue","x":2}',
-        '"result": {"action" :"continue"}',
-        '"x":@',
-        '"x":"@"',
-        '"x":7',
-        '"method":"m"',
-        '"error":null',
-    ]
-)
-shapes = st.builds(
-    lambda inside, gap, most: "{" + f",{gap}".join([*inside, *most]) + "}",
-    st.lists(members, max_size=2),
-    gaps,
-    st.permutations(['"jsonrpc":"2.0"', '"id":@', '"result":{"action":"continue"}']),
-)
-numbers = st.one_of(st.integers(-3, 3000).map(str), st.sampled_from(["2.0", '"7"', "1e2", "007", "null", "7,7", "[7]"]))
-
-
-@given(shapes, numbers, st.lists(st.tuples(shapes, numbers), min_size=1, max_size=4), st.integers(0, 40), st.booleans())
-@example(GO_ON.replace("%s", "@"), "7", [(GO_ON.replace("%s", "@"), "8")], 0, True)
-def test_known_replies_give_the_same_as_decoding_and_no_line_is_lost(shape, one, others, missing, new_line):
-    learnt, *later = (shape.replace("@", number).encode() for shape, number in [(shape, one), *others])
-    refrain = after(learnt)
-    if refrain is None:
-        return
-    data = b"".join(line + b"\n" for line in later)[missing if not new_line else 0 :]
-    first, parts, last = refrain.cut(data, new_line=new_line)
-    assert first + b"".join(map(refrain.whole, parts)) + last == data
-    assert new_line or first
-    assert not parts or not first or first.endswith(b"\n")
-    for part in parts:
-        if part.isdigit() and b"%d" % int(part) == part and part != b"0":
-            assert decode(refrain.whole(part).removesuffix(b"\n")) == (int(part), Reply(words.CONTINUE_RESULT))

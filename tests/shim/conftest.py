@@ -57,14 +57,10 @@ class Shim:
         out, err = running.communicate(event, timeout=120)
         return running.returncode, out.decode(), err.decode()
 
-    def key(self, monkeypatch: pytest.MonkeyPatch, vendor: str = "claude", config: str = "") -> str:
+    def key(self, vendor: str = "claude", config: str = "") -> str:
         """What clients in this project look for."""
-        with monkeypatch.context() as patch:
-            for name in [*os.environ]:
-                patch.delenv(name)
-            for name, value in self.environment.items():
-                patch.setenv(name, value)
-            return ask_host._key(vendor, str(self.project), config)
+        environment = {os.fsencode(name): os.fsencode(value) for name, value in self.environment.items()}
+        return ask_host._key(vendor, str(self.project), config, environment)
 
 
 @pytest.fixture
@@ -75,12 +71,12 @@ def shim():
 
 
 @pytest.fixture
-def fake_host(shim, monkeypatch):
+def fake_host(shim):
     """A program at the place of the host, which reads a whole request and then answers something, or nothing."""
 
     @contextmanager
     def serving(answer: bytes | None, mode: int = 0o600):
-        key = shim.key(monkeypatch)
+        key = shim.key()
         shim.sockets.mkdir(mode=0o700, exist_ok=True)
         listening = socket.socket(socket.AF_UNIX)
         listening.bind(str(shim.sockets / key))

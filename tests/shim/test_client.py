@@ -107,18 +107,18 @@ class TestOnlyTheUsersOwnHostIsAsked:
         assert (code, out) == (2, "")
         assert "is not a directory that only this user can open" in err
 
-    def test_a_file_in_place_of_the_socket_is_a_denial(self, shim, monkeypatch):
+    def test_a_file_in_place_of_the_socket_is_a_denial(self, shim):
         shim.sockets.mkdir(mode=0o700)
-        (shim.sockets / shim.key(monkeypatch)).write_text("")
+        (shim.sockets / shim.key()).write_text("")
         code, out, err = shim.ask(CALL)
         assert (code, out) == (2, "")
         assert "is not a socket" in err
 
     @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
     @pytest.mark.parametrize("what", ["directory", "socket"])
-    def test_what_belongs_to_another_user_is_a_denial(self, shim, fake_host, monkeypatch, what):
+    def test_what_belongs_to_another_user_is_a_denial(self, shim, fake_host, what):
         with fake_host(done()):
-            os.chown(shim.sockets / (shim.key(monkeypatch) if what == "socket" else ""), 12345, -1)
+            os.chown(shim.sockets / (shim.key() if what == "socket" else ""), 12345, -1)
             code, out, err = shim.ask(CALL)
         assert (code, out) == (2, "")
         assert "only this user" in err
@@ -130,6 +130,7 @@ class TestTheProjectCannotReachIt:
             "socket",
             "json",
             "os",
+            "posix",
             "_socket",
             "_signal",
             "fcntl",
@@ -159,7 +160,7 @@ def test_it_imports_nothing_that_takes_long(shim):
         f"import sys; sys.path.insert(0, {os.path.dirname(ask_host.__file__)!r}); import ask_host; print(*sys.modules)"
     )
     done = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True)
-    assert {"socket", "signal", "json", "re", "enum", "site", "typing", "hashlib", "subprocess"}.isdisjoint(
+    assert {"os", "socket", "signal", "json", "re", "enum", "site", "typing", "hashlib", "subprocess"}.isdisjoint(
         done.stdout.split()
     )
 

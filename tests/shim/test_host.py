@@ -323,8 +323,8 @@ class TestTheConfiguration:
 
 
 class TestTheServer:
-    async def test_it_answers_those_who_have_connected_when_it_ends_and_then_is_gone(self, shim, monkeypatch):
-        key = shim.key(monkeypatch)
+    async def test_it_answers_those_who_have_connected_when_it_ends_and_then_is_gone(self, shim):
+        key = shim.key()
         shim.sockets.mkdir(mode=0o700)
         asked = []
 

@@ -11,7 +11,7 @@ from ...errors import HookTimeoutError, HookUnavailableError, NatsError
 from ...model.decisions import CONTINUE
 from ...model.replies import plain_decision
 from ...protocol.codec import between_id_and_params, decode, encode
-from ...protocol.known_reply import CONTINUE_REPLY, read_plain
+from ...protocol.known_reply import COMPACT, CONTINUE_REPLY
 from ...protocol.messages import Notification, Reply, Response
 from ...protocol.responses import read_response
 from ...wire import words
@@ -244,8 +244,8 @@ class Calls:
             return self._failure(f"no worker serves {self._served!r}", ABSENT)
         if message.head != answer_head(digest) and message.headers.get(headers.DIGEST) != digest.decode():
             return self._failure("its answer is to another question: it does not repeat the digest", DIGEST)
-        if not stage.approves and (plain := read_plain(message.data)) is not None:
-            digits, short = plain
+        if not stage.approves:
+            digits, short = COMPACT.read(message.data)
             if digits == b"%d" % promise.request:
                 if short is CONTINUE_REPLY:
                     return CONTINUE  # as nearly always

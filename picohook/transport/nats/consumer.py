@@ -33,6 +33,9 @@ ACK_WAIT = 30.0
 """Seconds after which an event that was not acknowledged is delivered again."""
 MAX_DELIVER = 10
 """How often an event is delivered. Then it is a dead letter."""
+KEPT_HEADERS = frozenset({"ce-id", "ce-source", "ce-subject", "ce-time", "ce-type"})
+LARGEST_BODY, LONGEST_HEADER = 1 << 18, 1000
+"""The headers that a dead letter keeps, and the most bytes of its body and characters of a header."""
 LATER = 2.0
 """Seconds after which an event comes again that came too early."""
 RETRY = 1.0
@@ -159,13 +162,15 @@ class Consumer:
         Raises `OSError` if the sink cannot store it now.
         """
         headers = {name.lower(): value for name, value in (message.headers or {}).items()}
+        if headers.get("ce-source") != subjects.source_of(message.subject):
+            return "it is not from the host that it names as its source"
         try:
             body = decode_value(message.data)
             if not isinstance(body, dict):
                 return "its body is not a JSON object"
             event = Received(
                 headers["ce-id"],
-                headers.get("ce-source", ""),
+                headers["ce-source"],
                 headers.get("ce-time", ""),
                 body,
                 headers,
@@ -195,12 +200,23 @@ class Consumer:
                 await anyio.sleep(RETRY)
 
     async def _bury(self, js: JetStreamContext, message: Msg, why: str) -> None:
-        """Make the event a dead letter: it is kept in the stream, beside the reason, and not delivered again."""
+        """Make the event a dead letter: it is kept in the stream, beside the reason, and not delivered again.
+
+        Its own headers and its body are cut, so that with the reason it is not larger than the server allows.
+        """
         self._log.error("an event cannot be taken: it is a dead letter now", subject=message.subject, why=why)
         sequence = message.metadata.sequence.stream
-        headers = {**(message.headers or {}), "Nats-Msg-Id": f"dead-{self._name}-{sequence}", "picohook-why": why}
-        headers.pop("Nats-Expected-Stream", None)
-        await js.publish(f"{dead_letters(self._tenant)}.{self._name}", message.data, headers=headers)
+        headers = {
+            name: value[:LONGEST_HEADER]
+            for name, value in (message.headers or {}).items()
+            if name.lower() in KEPT_HEADERS
+        }
+        headers |= {
+            "Nats-Msg-Id": f"dead-{self._name}-{sequence}",
+            "picohook-sequence": str(sequence),
+            "picohook-why": why,
+        }
+        await js.publish(f"{dead_letters(self._tenant)}.{self._name}", message.data[:LARGEST_BODY], headers=headers)
         await message.term()
         self.dead += 1
 

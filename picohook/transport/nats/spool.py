@@ -167,6 +167,8 @@ class Spool:
         with self._lock:
             if self._closing:
                 return self._drop("the host has ended")
+            if len(line) > MOST_IN_MEMORY:
+                return self._drop(f"one has {len(line)} bytes, and {MOST_IN_MEMORY} are allowed")
             if self._size_of_lines + len(line) > MOST_IN_MEMORY:
                 return self._drop(self.failure or "the disk is too slow")
             if self.size + self._size_of_lines + len(line) > self.most:
@@ -181,6 +183,11 @@ class Spool:
         self.dropped += count
         self.drops = Drops(self.drops.events + count, why)
         return False
+
+    def drop(self, why: str) -> None:
+        """Count an event that was read, and can never be sent. `acknowledge` removes it."""
+        with self._lock:
+            self._drop(why)
 
     def take_drops(self) -> Drops:
         """The events that were dropped since the last call, and why."""
@@ -317,10 +324,14 @@ class Spool:
 
     # Reading.
 
-    def read(self, most: int) -> list[Stored]:
-        """The next events, at most `most`, in the order in which they were put. Blocks. Raises `OSError`."""
+    def read(self, most: int, most_bytes: int = MOST) -> list[Stored]:
+        """The next events, in the order in which they were put. Blocks. Raises `OSError`.
+
+        They are at most `most`, and end with the one that makes them `most_bytes` or more.
+        """
         found: list[Stored] = []
-        while len(found) < most:
+        size_of_found = 0
+        while len(found) < most and size_of_found < most_bytes:
             with self._lock:
                 index, start = self._reading
                 if index >= len(self._files):
@@ -328,12 +339,13 @@ class Spool:
                 file = self._files[index]
                 size, done = file.size, file.done
             for end, stored in _lines(file, start, size):
+                size_of_found += end - start
                 start = end
                 if stored is None:
                     self.damaged += 1
                 else:
                     found.append(stored)
-                if len(found) >= most:
+                if len(found) >= most or size_of_found >= most_bytes:
                     break
             with self._lock:
                 self._reading = (index + 1, 0) if done and start >= size else (index, start)

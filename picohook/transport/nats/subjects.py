@@ -32,9 +32,25 @@ def cancel(tenant: str, hook: str) -> str:
     return f"{PREFIX}.cancel.{token(tenant)}.{token(hook)}"
 
 
-def events(tenant: str, session: str, kind: str) -> str:
-    """The subject of the events of a session."""
-    return f"{PREFIX}.evt.{token(tenant)}.{token(session)}.{token(kind)}"
+def events(tenant: str, session: str, kind: str, host: str) -> str:
+    """The subject of the events of a session. Only this host may publish there."""
+    return f"{PREFIX}.evt.{token(tenant)}.{token(session)}.{token(kind)}.{token(host)}"
+
+
+def events_of(tenant: str, host: str) -> str:
+    """The subjects of all events of a host."""
+    return f"{PREFIX}.evt.{token(tenant)}.*.*.{token(host)}"
+
+
+def source(tenant: str, host: str) -> str:
+    """The name of a host as the source of events."""
+    return f"/picohook/{token(tenant)}/hosts/{token(host)}"
+
+
+def source_of(subject: str) -> str:
+    """The source of the events on this subject."""
+    _, _, _, tenant, *_, host = subject.split(".")
+    return f"/picohook/{tenant}/hosts/{host}"
 
 
 def host(tenant: str, name: str) -> str:

@@ -47,13 +47,13 @@ class User:
 
 
 def host(tenant: str, name: str, bucket: str = "PICOHOOK_BUNDLES") -> User:
-    """What a host needs: to ask, to cancel, to publish its events, to read bundles, and to get answers at its own inbox."""
+    """What a host needs: to ask, to cancel, to publish its own events and state, to read bundles, and its own inbox."""
     group, store = subjects.token(tenant), f"KV_{bucket}"
-    own = (f"{subjects.PREFIX}.{kind}.{group}.>" for kind in ("rpc", "cancel", "evt"))
-    state = f"{subjects.PREFIX}.host.{group}.{subjects.token(name)}"
+    asks = (f"{subjects.PREFIX}.{kind}.{group}.>" for kind in ("rpc", "cancel"))
+    tells = subjects.events_of(tenant, name), subjects.host(tenant, name)
     api = ("STREAM.INFO.{}", "STREAM.MSG.GET.{}", "DIRECT.GET.{}.>", "CONSUMER.CREATE.{}", "CONSUMER.CREATE.{}.>")
     reads = (f"$JS.API.{call.format(store)}" for call in (*api, "CONSUMER.DELETE.{}.*", "CONSUMER.INFO.{}.*"))
-    return User(name, (*own, state, "$SRV.PING.>", *reads), (f"{subjects.inbox(name)}.>", f"$KV.{bucket}.>"))
+    return User(name, (*asks, *tells, "$SRV.PING.>", *reads), (f"{subjects.inbox(name)}.>", f"$KV.{bucket}.>"))
 
 
 def worker(tenant: str, name: str) -> User:

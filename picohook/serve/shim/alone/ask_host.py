@@ -3,13 +3,13 @@
 It sends its standard input, working directory and environment to the host of this user, project and configuration. It starts
 that host if it does not run. On any error it refuses.
 
-It imports only built-in modules, because `socket`, `signal` and `json` each take as long to import as Python takes to start.
-`-I` and `-S` keep modules of the project, of `PYTHONPATH` and of site-packages out.
+It imports only built-in modules. `socket`, `signal` and `json` each take as long to import as Python takes to start, and `os` a
+tenth of that. `-I` and `-S` keep modules of the project, of `PYTHONPATH` and of site-packages out.
 """
 
 import _signal  # type: ignore[import-not-found]
 import _socket
-import os
+import posix
 import sys
 
 TYPE_CHECKING = False
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 GREETING = "picohook-shim 1"
 MOST = 64 << 20
 """The most bytes of standard input, and of an answer."""
+CHUNK = 1 << 16
+"""The most bytes that are read at once. A larger buffer would need memory of its own from the system."""
 LONGEST_PATH = 103
 """The most bytes that every system takes for the path of a socket."""
 COUNTED = ("PATH HOME USER LOGNAME LANG LANGUAGE TMPDIR SHELL TZ XDG_RUNTIME_DIR XDG_CONFIG_HOME XDG_DATA_HOME").split()  # noqa: SIM905 - two lines otherwise
@@ -26,8 +28,8 @@ COUNTED = ("PATH HOME USER LOGNAME LANG LANGUAGE TMPDIR SHELL TZ XDG_RUNTIME_DIR
 variables that begin with `LC_` or `PICOHOOK_`, has its own host."""
 
 DENY, STOP = "deny", "stop"
-_KIND_AND_OTHERS, _DIRECTORY, _SOCKET = 0o170077, 0o040000, 0o140000
-"""The bits of a file's mode for its kind and for other users, and their values for a private directory and socket."""
+_KIND, _OTHERS, _DIRECTORY, _SOCKET = 0o170000, 0o077, 0o040000, 0o140000
+"""The bits of a file's mode for its kind and for other users, and the kinds of a directory and of a socket."""
 _on_failure = DENY
 
 
@@ -50,7 +52,7 @@ def main() -> "NoReturn":
     except BaseException as error:  # noqa: BLE001 - on any error, the call is refused
         why = str(error) if isinstance(error, Refusal) else f"{type(error).__name__}: {error}"
         _refuse(why)
-    os._exit(code)
+    posix._exit(code)  # noqa: SLF001 - the public name is `os._exit`
 
 
 def _late(*_: object) -> None:
@@ -73,27 +75,27 @@ def _refuse(why: str) -> "NoReturn":
         _write(2, text.encode("utf-8", "replace") + b"\n")
     except OSError:
         pass
-    os._exit(code)
+    posix._exit(code)  # noqa: SLF001 - the public name is `os._exit`
 
 
 def _write(descriptor: int, data: bytes) -> None:
     while data:
-        data = data[os.write(descriptor, data) :]
+        data = data[posix.write(descriptor, data) :]
 
 
 def ask(vendor: str, event: str, config: str) -> tuple[int, bytes, bytes]:
     """Ask the host. Returns the exit code, stdout and stderr of its answer. Raises `Refusal`."""
     stdin = _stdin()
-    cwd = os.getcwdb()
+    cwd = posix.getcwdb()
     project = _project(vendor)
     directory = _directory()
-    key = _key(vendor, project, config)
-    environment = b"\0".join(name + b"=" + value for name, value in os.environb.items())
+    key = _key(vendor, project, config, posix.environ)
+    environment = b"\0".join(name + b"=" + value for name, value in posix.environ.items())
     sizes = f"{vendor} {event} {len(cwd)} {len(environment)} {len(stdin)}\n"
     greeting = f"{GREETING} {key}\n".encode()
     request = greeting + sizes.encode() + cwd + environment + stdin
-    path = os.path.join(directory, key)
-    if len(os.fsencode(path)) > LONGEST_PATH:
+    path = f"{directory}/{key}"
+    if len(_encoded(path)) > LONGEST_PATH:
         raise Refusal(f"{path}: this path is too long for a socket: set XDG_RUNTIME_DIR to a shorter one")
     for _ in range(3):
         connection = _connect(path) or _started(path, key, vendor, project, config)
@@ -107,7 +109,7 @@ def ask(vendor: str, event: str, config: str) -> tuple[int, bytes, bytes]:
 
 def _stdin() -> bytes:
     parts, size = [], 0
-    while data := os.read(0, 1 << 20):
+    while data := posix.read(0, CHUNK):
         parts.append(data)
         size += len(data)
         if size > MOST:
@@ -117,30 +119,53 @@ def _stdin() -> bytes:
 
 def _project(vendor: str) -> str:
     """The directory of the project: the one that the vendor names, or the repository around the working directory."""
-    named = os.environ.get(f"{vendor.upper()}_PROJECT_DIR")
+    named = _variable(f"{vendor.upper()}_PROJECT_DIR")
     if named:
-        if not os.path.isabs(named) or not os.path.isdir(named):
+        if not named.startswith("/") or not _is_directory(named):
             raise Refusal(f"{vendor.upper()}_PROJECT_DIR is {named}, which is not a directory")
         return named
-    here = step = os.getcwd()
-    while True:
-        if os.path.lexists(os.path.join(step, ".git")):
-            return step
-        above = os.path.dirname(step)
-        if above == step:
+    here = step = posix.getcwd()
+    while not _exists(f"{step}/.git"):
+        if step == "/":
             return here
-        step = above
+        step = step.rpartition("/")[0] or "/"
+    return step
+
+
+def _is_directory(path: str) -> bool:
+    try:
+        return posix.stat(path).st_mode & _KIND == _DIRECTORY
+    except OSError:
+        return False
+
+
+def _exists(path: str) -> bool:
+    try:
+        posix.lstat(path)
+    except OSError:
+        return False
+    return True
+
+
+def _variable(name: str) -> str:
+    """The value of an environment variable; empty if it is not set."""
+    return posix.environ.get(name.encode(), b"").decode(sys.getfilesystemencoding(), "surrogateescape")
+
+
+def _encoded(path: str) -> bytes:
+    """The bytes of a path, or of another text of the system."""
+    return path.encode(sys.getfilesystemencoding(), "surrogateescape")
 
 
 def _directory() -> str:
     """The directory of the sockets, which only this user can open. Makes it if it is missing. Raises `Refusal`."""
-    user = os.geteuid()
-    runtime = os.environ.get("XDG_RUNTIME_DIR", "")
+    user = posix.geteuid()
+    runtime = _variable("XDG_RUNTIME_DIR")
     directory = f"/tmp/picohook-{user}"  # noqa: S108 - it is checked
-    if os.path.isabs(runtime) and _is_private(runtime):
-        directory = os.path.join(runtime, "picohook")
+    if runtime.startswith("/") and _is_private(runtime):
+        directory = f"{runtime}/picohook"
     try:
-        os.mkdir(directory, 0o700)
+        posix.mkdir(directory, 0o700)
     except FileExistsError:
         pass
     except OSError as error:
@@ -152,27 +177,31 @@ def _directory() -> str:
 
 def _is_private(directory: str) -> bool:
     try:
-        status = os.lstat(directory)
+        return _is_own(posix.lstat(directory), _DIRECTORY)
     except OSError:
         return False
-    return status.st_mode & _KIND_AND_OTHERS == _DIRECTORY and status.st_uid == os.geteuid()
 
 
-def _key(vendor: str, project: str, config: str) -> str:
+def _is_own(status: "posix.stat_result", kind: int) -> bool:
+    """Whether a file is of this kind, and only this user can open it."""
+    return status.st_mode & (_KIND | _OTHERS) == kind and status.st_uid == posix.geteuid()
+
+
+def _key(vendor: str, project: str, config: str, environment: "dict[bytes, bytes]") -> str:
     """A digest of all that a host and its clients share: program, version, user, project, configuration and environment."""
     try:
         from _blake2 import blake2b  # noqa: PLC0415 - hashlib takes longer
     except ImportError:
         from hashlib import blake2b  # noqa: PLC0415
 
-    package = __file__.removesuffix(os.path.join("serve", "shim", "alone", "ask_host.py"))
-    version = os.path.join(package, "wire", "version.py")
+    package = __file__.removesuffix("serve/shim/alone/ask_host.py")
+    version = f"{package}wire/version.py"
     with open(version, "rb", buffering=0) as file:
-        known = [file.read(1000), str(os.stat(version).st_mtime_ns).encode()]
-    known += [os.fsencode(one) for one in (sys.executable, package, str(os.geteuid()), vendor, project, config)]
+        known = [file.read(1000), str(posix.stat(version).st_mtime_ns).encode()]
+    known += [_encoded(one) for one in (sys.executable, package, str(posix.geteuid()), vendor, project, config)]
     known += [
         name + b"=" + value
-        for name, value in sorted(os.environb.items())
+        for name, value in sorted(environment.items())
         if name.startswith((b"LC_", b"PICOHOOK_")) or name.decode("latin-1") in COUNTED
     ]
     digest: str = blake2b(b"\0".join(known), digest_size=16).hexdigest()
@@ -182,10 +211,10 @@ def _key(vendor: str, project: str, config: str) -> str:
 def _connect(path: str) -> "_socket.socket | None":
     """Connect to the host; None if no host runs. Raises `Refusal` if the host is not this user's."""
     try:
-        status = os.lstat(path)
+        status = posix.lstat(path)
     except FileNotFoundError:
         return None
-    if status.st_mode & _KIND_AND_OTHERS != _SOCKET or status.st_uid != os.geteuid():
+    if not _is_own(status, _SOCKET):
         raise Refusal(f"{path} is not a socket that only this user can open: remove it")
     connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     try:
@@ -198,7 +227,7 @@ def _connect(path: str) -> "_socket.socket | None":
         peer = connection.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 12)
     else:
         peer = connection.getsockopt(0, _socket.LOCAL_PEERCRED, 76)  # type: ignore[attr-defined]
-    if int.from_bytes(peer[4:8], sys.byteorder) != os.geteuid():
+    if int.from_bytes(peer[4:8], sys.byteorder) != posix.geteuid():
         raise Refusal(f"{path} belongs to the program of another user")
     return connection
 
@@ -208,7 +237,7 @@ def _exchange(connection: "_socket.socket", request: bytes, greeting: bytes) -> 
     parts, size = [], 0
     try:
         connection.sendall(request)
-        while data := connection.recv(1 << 20):
+        while data := connection.recv(CHUNK):
             parts.append(data)
             size += len(data)
             if size > MOST:
@@ -236,16 +265,16 @@ def _started(path: str, key: str, vendor: str, project: str, config: str) -> "_s
     """Start a host, unless another client has just started one. Returns a connection to it. Raises `Refusal`."""
     import fcntl  # noqa: PLC0415 - only if there is no host
 
-    lock = os.open(path + ".lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    lock = posix.open(path + ".lock", posix.O_RDWR | posix.O_CREAT | posix.O_NOFOLLOW | posix.O_CLOEXEC, 0o600)
     fcntl.flock(lock, fcntl.LOCK_EX)  # the host inherits it, and holds it until it listens
     connection = _connect(path)
     if connection is not None:
-        os.close(lock)
+        posix.close(lock)
         return connection
     ready = _spawn(path, lock, key, [vendor, project, config])
-    os.close(lock)
+    posix.close(lock)
     message = b""
-    while data := os.read(ready, 65536):
+    while data := posix.read(ready, 65536):
         message += data
     if message != b"ready":
         why = message.decode("utf-8", "replace") or _last_line(path + ".log")
@@ -258,31 +287,37 @@ def _started(path: str, key: str, vendor: str, project: str, config: str) -> "_s
 
 def _spawn(path: str, lock: int, key: str, about: list[str]) -> int:
     """Start a host that inherits the lock. Returns the descriptor on which it writes that it is ready, or why it is not."""
-    for name in os.listdir("/dev/fd"):  # the host must not get what the agent left open
+    for name in posix.listdir("/dev/fd"):  # the host must not get what the agent left open
         if int(name) > 2:  # noqa: PLR2004 - standard error
             try:
-                os.set_inheritable(int(name), False)
+                posix.set_inheritable(int(name), False)
             except OSError:
                 pass
-    ready, ready_writer = os.pipe()
-    os.set_inheritable(ready_writer, True)
-    os.set_inheritable(lock, True)
+    ready, ready_writer = posix.pipe()
+    posix.set_inheritable(ready_writer, True)
+    posix.set_inheritable(lock, True)
     module = [sys.executable, "-E", "-P", "-m", "picohook.cli.shim_host"]
-    log = (os.POSIX_SPAWN_OPEN, 2, path + ".log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
-    os.posix_spawn(
+    log = (
+        posix.POSIX_SPAWN_OPEN,
+        2,
+        path + ".log",
+        posix.O_WRONLY | posix.O_CREAT | posix.O_TRUNC | posix.O_NOFOLLOW,
+        0o600,
+    )
+    posix.posix_spawn(
         sys.executable,
         [*module, key, path, str(ready_writer), str(lock), *about],
-        os.environ,
+        posix.environ,
         file_actions=[
-            (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
-            (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0),
+            (posix.POSIX_SPAWN_OPEN, 0, "/dev/null", posix.O_RDONLY, 0),
+            (posix.POSIX_SPAWN_OPEN, 1, "/dev/null", posix.O_WRONLY, 0),
             log,
         ],
         setsid=True,
         setsigmask=(),
         setsigdef=[one for one in _signal.valid_signals() if one not in {_signal.SIGKILL, _signal.SIGSTOP}],
     )
-    os.close(ready_writer)
+    posix.close(ready_writer)
     return ready
 
 
