@@ -9,7 +9,15 @@ import pytest
 from hypothesis import example, given, strategies as st
 
 from picohook.protocol.codec import decode
-from picohook.protocol.known_reply import COMPACT, CONTINUE_REPLY, SPELLINGS, PlainReply, Spelling, spelling_of
+from picohook.protocol.known_reply import (
+    COMPACT,
+    CONTINUE_REPLY,
+    LONGEST,
+    SPELLINGS,
+    PlainReply,
+    Spelling,
+    spelling_of,
+)
 from picohook.protocol.messages import Reply
 from picohook.protocol.peer import DroppedLine, Peer
 from picohook.wire import words
@@ -43,6 +51,11 @@ def test_a_spelling_is_found_where_the_id_is_before_the_result(order, gap):
         assert spelling is None
     else:
         assert read(line, spelling) == (b"7", ("skip", "a why"))
+
+
+def test_a_long_line_is_decoded():
+    assert read(with_result(f'{{"action":"skip","reason":"{"x" * 1000}"}}')) is not None
+    assert read(with_result(f'{{"action":"skip","reason":"{"x" * LONGEST}"}}')) is None
 
 
 @pytest.mark.parametrize("number", [1, 9, 10, 2345, 10**17, 10**30])
