@@ -24,7 +24,7 @@ CHUNK = 65536
 WIDE = 512 * 1024
 """The capacity of a pipe for a long line. More is slower: what waits in the pipe for so long has left the processor's cache."""
 WIDEST = 1024 * 1024
-"""The largest capacity that an ordinary user can give a pipe. It is for texts that pipes share: these take no room in a pipe."""
+"""The largest capacity that an ordinary user can set. It is for texts that pipes share, which need no memory of the pipe."""
 MOST_WIDE = 16
 """How many pipes may be wide at once. Linux limits the total capacity of a user's pipes: beyond it every new pipe is tiny.
 These pipes use a quarter of the limit at most."""
