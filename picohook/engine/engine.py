@@ -44,7 +44,7 @@ from .base import BaseEngine
 from .chain import run_chain
 from .lifecycle import MountedHooks
 from .respond import approved_answer
-from .seat import Seat, seats_after_pause
+from .seat import Seat, seats_after_pause, seats_named
 from .session_hooks import SessionHooks
 
 if TYPE_CHECKING:
@@ -196,7 +196,7 @@ class Engine(BaseEngine):
         decided: tuple[Seat, ...] = ()
         own = params is not None and not self._listeners.all
         if only is not None:
-            seats = tuple([seat for seat in seats if seat.name == only])
+            seats = seats_named(only, seats)
             if seats and (seats[0].guard or not seats[0].hook.takes_bytes):
                 params = None  # it compares the payload with its bytes, and another sender may write it differently
         resumed = answered is not None or skip

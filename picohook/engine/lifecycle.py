@@ -180,8 +180,10 @@ class MountedHooks(Arrangement):
 
     def require_here(self) -> Reactor:
         """The event loop. Raises `PicohookError` unless the host runs in the current event loop."""
-        reactor = self.require_open()
-        self.require_loop()
+        reactor = self._reactor
+        if reactor is None or self._closed or not reactor.is_here():
+            reactor = self.require_open()
+            self.require_loop()
         return reactor
 
     def require_own(self) -> None:

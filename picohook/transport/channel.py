@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..errors import HandshakeError, HookCrashedError, HookError, HookReplyError, HookTimeoutError, ProtocolError
@@ -319,7 +320,7 @@ class Channel:
                     if self._ignoring:
                         break
         except BaseException:  # it ends the event loop; if the loop runs again, these calls get their replies
-            self._reactor.soon(lambda: self._reactor.settle(ended))
+            self._reactor.soon(partial(self._reactor.settle, ended))
             raise
         if len(ended) > 1:
             self._flush_later()  # so that the callers woken now share one write
@@ -349,7 +350,7 @@ class Channel:
             return Failure(error.with_traceback(None))
         except BaseException:  # it ends the event loop, as in `_received`
             unread = Failure(HookReplyError("its answer was not read completely", hook=self.name))
-            self._reactor.soon(lambda: self._reactor.settle([(call, unread)]))
+            self._reactor.soon(partial(self._reactor.settle, [(call, unread)]))
             raise
 
     def _other_event(self, event: PeerEvent) -> None:

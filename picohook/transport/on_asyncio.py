@@ -6,6 +6,7 @@ import asyncio
 import sys
 import time
 from contextvars import Context, copy_context
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..wire.platforms import uvloop_has_monotonic_time
@@ -84,8 +85,7 @@ class AsyncioReactor:
                 else:
                     promise.wake_soon()
         except BaseException:  # it ends the event loop; if the loop is run again, the other promises are settled
-            rest = list(following)
-            self.soon(lambda: self.settle(rest))
+            self.soon(partial(self.settle, list(following)))
             raise
 
     def alarm(self, callback: Callable[[], None]) -> AsyncioAlarm:

@@ -20,6 +20,7 @@ from picohook.protocol.known_reply import (
 )
 from picohook.protocol.messages import Reply
 from picohook.protocol.peer import DroppedLine, Peer
+from picohook.wire import words
 
 SEVENTH = b'{"jsonrpc":"2.0","id":7,"result":{"action":"continue"}}'
 
@@ -79,7 +80,7 @@ def test_a_spelling_has_any_id_action_and_reason(number):
         ('{"action":"continue"}', CONTINUE_REPLY),
         ('{"action":"deny_tool"}', ("deny_tool", "")),
         ('{"action":"continue","reason":"grüße, 你好 🙂"}', ("continue", "grüße, 你好 🙂")),
-        ('{"action":"pause","reason":"%s"}' % ("y" * 5000), ("pause", "y" * 5000)),
+        ('{"action":"pause","reason":"%s"}' % ("y" * words.MAX_REASON), ("pause", "y" * words.MAX_REASON)),
     ],
 )
 def test_an_action_with_or_without_a_reason_is_recognised(result, expected):
@@ -90,6 +91,7 @@ def test_an_action_with_or_without_a_reason_is_recognised(result, expected):
     "line",
     [
         with_result('{"action":"continue","reason":""}'),
+        with_result('{"action":"continue","reason":"%s"}' % ("é" * (words.MAX_REASON // 2) + "y")),
         with_result('{"action": "continue"}'),
         with_result('{"action":"continue","reason": "a"}'),
         with_result('{"action":"modify"}'),
