@@ -130,7 +130,7 @@ class MountedHooks(Arrangement):
             for service in self._services:
                 service.cancel()
             self.events.flush()
-            self._stop(*self.by_name.values(), *self._alive)
+            self._stop(*dict.fromkeys((*self.by_name.values(), *self._alive)))
             self._closing = Service(self._close, set())
             self._closing.start(self._reactor)
         me = anyio.get_current_task().id

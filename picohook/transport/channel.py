@@ -236,6 +236,11 @@ class Channel:
         self._counters.dropped_events += self._peer.dropped_events - before
         self._flush_soon()
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether no call waits for its answer, and nothing waits to be written."""
+        return not (self._peer.wants_to_send or self._peer.in_flight())
+
     async def flushed(self, deadline: float) -> bool:
         """Wait until everything queued is written. Returns False if it is not by the deadline, or if the channel has failed."""
         if not self.faulted and self._error is None and self._peer.wants_to_send:
