@@ -14,11 +14,15 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 COMPILED = (
+    "engine/apply_decision",
     "engine/ask",
     "engine/chain",
     "engine/trail",
+    "model/apply_edit",
     "model/encoded",
+    "model/replies",
     "observe/metrics",
+    "protocol/codec",
     "protocol/known_reply",
     "protocol/lines",
     "protocol/peer",

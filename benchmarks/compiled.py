@@ -13,7 +13,7 @@ from .given import Given
 from .measure import Ratio, Row
 
 ROOT = Path(__file__).parents[1]
-NAMES = ("round-trips", "answers", "fresh-meta", "throughput")
+NAMES = ("round-trips", "answers", "fresh-meta", "throughput", "busy")
 
 
 def compiled(given: Given) -> list[Row]:

@@ -17,6 +17,8 @@ from .measure import Row, Times, alternate_parts
 
 BOUNDS = {20: ((3.5, 2), (5, 1.5)), 200: ((2.2, 2), (3.5, 1.5))}
 """For each number of hooks, must and aim of the start, and of the stop."""
+TIMES = 5
+"""How many starts and stops of each side are in a round. A single one takes so little time that any other process shows."""
 
 
 async def _contained(program: str, number: int) -> tuple[float, float]:
@@ -77,7 +79,9 @@ async def _start_stop(given: Given, number: int) -> tuple[Times, Times]:
         return _bare(program, number)
 
     await _contained(program, 1)  # what a process does once: it imports modules, and tries the tiers
-    started, stopped = await alternate_parts(given.rounds, host=partial(_contained, program, number), bare=bare)
+    started, stopped = await alternate_parts(
+        given.rounds * given.times(TIMES), host=partial(_contained, program, number), bare=bare
+    )
     return started, stopped
 
 

@@ -3,9 +3,11 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any, Literal, TypeVar
 
-from ..transport.nats.heartbeat import ENDED
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
+
+from ..transport.nats.heartbeat import ENDED, RUNNING
 from ..transport.nats.subjects import rpc
 from . import stats
 
@@ -13,17 +15,71 @@ MISSED = 3
 """How many reports in a row a host or a worker may miss before it counts as gone."""
 FORGOTTEN = 600.0
 """Seconds after which a member that is gone is no longer shown."""
-_OF_HOSTS = {
-    "host": str,
-    "id": str,
-    "every_s": float,
-    "calls": int,
-    "failures": dict,
-    "hooks": dict,
-    "proof_of_life": dict | None,
-}
-_SHOWN = ("host", "id", "version", "config", "bundle", "up_s", "calls", "calls_per_second", "failures")
+RUNS = 100
+"""The most runs of one host that are shown. The oldest ones are forgotten."""
 OK, ALARM, GONE = "ok", "alarm", "gone"
+_SHOWN = ("host", "id", "version", "config", "bundle", "up_s", "calls", "calls_per_second", "failures")
+
+K = TypeVar("K")
+Count = Annotated[int, Field(ge=0)]
+Text = Annotated[str, Field(max_length=1000)]
+
+
+class _Reported(BaseModel):
+    """A part of a report. A report that does not fit is ignored: it must not end the view of all others."""
+
+    model_config = ConfigDict(strict=True, extra="allow")
+
+
+class _Alarm(_Reported):
+    tool: Text
+    verdict: Literal["failed", "not_denied"]
+    why: Text
+
+
+class _Proofs(_Reported):
+    verdict: Text | None = None
+    last_denial_age: FiniteFloat | None = None
+    alarms: list[_Alarm] = []
+
+
+class _HostReport(_Reported):
+    model_config = ConfigDict(extra="ignore")
+
+    id: Text
+    state: Text = RUNNING
+    every_s: Annotated[FiniteFloat, Field(gt=0, le=3600)]
+    version: Text | None = None
+    config: Text | None = None
+    bundle: Any = None
+    up_s: FiniteFloat | None = None
+    calls: Count
+    calls_per_second: FiniteFloat | None = None
+    failures: dict[Text, Count]
+    hooks: dict[Text, Text]
+    proof_of_life: _Proofs | None
+
+
+class _Load(_Reported):
+    failures: dict[Text, Count] = {}
+    in_flight: Count = 0
+
+
+class _Endpoint(_Reported):
+    subject: Text
+    num_requests: Count = 0
+    num_errors: Count = 0
+    processing_time: Count = 0
+    """In nanoseconds."""
+    data: _Load | None = None
+
+
+class _WorkerReport(_Reported):
+    id: Text
+    name: Text
+    version: Text
+    metadata: dict[Text, Text] = {}
+    endpoints: list[_Endpoint]
 
 
 @dataclass
@@ -58,28 +114,36 @@ class Fleet:
         self._tenant = tenant
         self._asked_every = asked_every
         self._subject = rpc(tenant, "", "").rstrip(".") + "."
-        self._hosts: dict[str, _Member] = {}
+        self._hosts: dict[tuple[str, str], _Member] = {}
         self._workers: dict[str, _Member] = {}
 
-    def heard(self, report: Any, now: float) -> None:
-        """Take the report of a host. Anything else is ignored."""
-        if isinstance(report, dict) and all(isinstance(report.get(name), kind) for name, kind in _OF_HOSTS.items()):
-            _remember(self._hosts, f"{report.get('host')} {report['id']}", report, now)
-
-    def answered(self, report: Any, now: float) -> None:
-        """Take the answer of a micro service to `$SRV.STATS`. Other services are ignored."""
-        if not isinstance(report, dict) or not isinstance(report.get("endpoints"), list):
+    def heard(self, host: str, report: bytes, now: float) -> None:
+        """Take a report that this host has sent. Anything else is ignored."""
+        try:
+            checked = _HostReport.model_validate_json(report).model_dump() | {"host": host}
+        except ValidationError:
             return
-        all_of_it = [one for one in report["endpoints"] if isinstance(one, dict)]
-        endpoints = [one for one in all_of_it if str(one.get("subject")).startswith(self._subject)]
+        key = host, checked["id"]
+        if key not in self._hosts:
+            runs = [run for run in self._hosts if run[0] == host]
+            for oldest in runs[: max(len(runs) - RUNS + 1, 0)]:
+                del self._hosts[oldest]
+        _remember(self._hosts, key, checked, now)
+
+    def answered(self, report: bytes, now: float) -> None:
+        """Take the answer of a micro service to `$SRV.STATS`. Other services are ignored."""
+        try:
+            worker = _WorkerReport.model_validate_json(report)
+        except ValidationError:
+            return
+        endpoints = [one for one in worker.endpoints if one.subject.startswith(self._subject)]
         if endpoints:
-            _remember(self._workers, str(report.get("id")), _worker(report, endpoints), now)
+            _remember(self._workers, worker.id, _worker(worker, endpoints), now)
 
     def figures(self, now: float) -> dict[str, Any]:
         """Return the plain JSON form."""
-        for members in (self._hosts, self._workers):
-            for key in [key for key, one in members.items() if now - one.at > FORGOTTEN]:
-                del members[key]
+        self._hosts = _remembered(self._hosts, now)
+        self._workers = _remembered(self._workers, now)
         hosts = sorted((_host(one, now) for one in self._hosts.values()), key=lambda host: (host["host"], host["id"]))
         time_limit = MISSED * self._asked_every
         workers = [
@@ -95,49 +159,52 @@ class Fleet:
         return {"tenant": self._tenant, "hosts": hosts, "workers": workers}
 
 
-def _remember(members: dict[str, _Member], key: str, report: Mapping[str, Any], now: float) -> None:
+def _remember(members: dict[K, _Member], key: K, report: Mapping[str, Any], now: float) -> None:
     if key in members:
         members[key].update(report, now)
     else:
         members[key] = _Member(report, now)
 
 
+def _remembered(members: dict[K, _Member], now: float) -> dict[K, _Member]:
+    return {key: one for key, one in members.items() if now - one.at <= FORGOTTEN}
+
+
 def _host(member: _Member, now: float) -> dict[str, Any]:
     report, silent = member.report, now - member.at
-    proof = report.get("proof_of_life")
-    if report.get("state") == ENDED:
+    proof = report["proof_of_life"]
+    if report["state"] == ENDED:
         state = ENDED
-    elif silent > MISSED * report.get("every_s", 0):
+    elif silent > MISSED * report["every_s"]:
         state = GONE
     else:
-        state = ALARM if proof and proof.get("verdict") in {"failed", "not_denied"} else OK
+        state = ALARM if proof and proof["verdict"] in {"failed", "not_denied"} else OK
     if proof is not None:
-        age = proof.get("last_denial_age")
+        age = proof["last_denial_age"]
         proof = {**proof, "last_denial_age": None if age is None else round(age + silent, 1)}
-    taken = {name: report.get(name) for name in _SHOWN}
-    not_ready = {name: hook for name, hook in report.get("hooks", {}).items() if hook != "ready"}
+    taken = {name: report[name] for name in _SHOWN}
+    not_ready = {name: hook for name, hook in report["hooks"].items() if hook != "ready"}
     return {**taken, "state": state, "not_ready": not_ready, "proof_of_life": proof, "heard_s_ago": round(silent, 1)}
 
 
-def _worker(report: Mapping[str, Any], endpoints: list[dict[str, Any]]) -> dict[str, Any]:
-    """The report of a worker, with all its endpoints together. Its times are in nanoseconds."""
-    calls = sum(one.get("num_requests", 0) for one in endpoints)
-    spent = sum(one.get("processing_time", 0) for one in endpoints)
-    more = [one["data"] for one in endpoints if isinstance(one.get("data"), dict)]
+def _worker(report: _WorkerReport, endpoints: list[_Endpoint]) -> dict[str, Any]:
+    """The report of a worker, with all its endpoints together."""
+    calls = sum(one.num_requests for one in endpoints)
+    spent = sum(one.processing_time for one in endpoints)
+    loads = [one.data for one in endpoints if one.data is not None]
     failures: Counter[str] = Counter()
-    for data in more:
-        failures.update(data.get("failures", {}))
-    metadata = report.get("metadata") or {}
+    for load in loads:
+        failures.update(load.failures)
     return {
-        "hook": metadata.get("hook", report.get("name")),
-        "id": report.get("id"),
-        "version": metadata.get("picohook", report.get("version")),
-        "config": metadata.get("config"),
+        "hook": report.metadata.get("hook", report.name),
+        "id": report.id,
+        "version": report.metadata.get("picohook", report.version),
+        "config": report.metadata.get("config"),
         "calls": calls,
         "mean_ms": round(spent / calls / 1e6, 3) if calls else None,
-        "errors": sum(one.get("num_errors", 0) for one in endpoints),
+        "errors": sum(one.num_errors for one in endpoints),
         "failures": dict(failures),
-        "in_flight": sum(data.get("in_flight", 0) for data in more) if more else None,
+        "in_flight": sum(load.in_flight for load in loads) if loads else None,
     }
 
 
@@ -145,7 +212,7 @@ def alarms(figures: Mapping[str, Any]) -> Iterator[str]:
     """Yield a line for each host whose gates do not deny, and for each member that is gone."""
     for host in figures["hosts"]:
         if host["state"] == ALARM:
-            for alarm in host["proof_of_life"].get("alarms", ()):
+            for alarm in host["proof_of_life"]["alarms"]:
                 yield f"{host['host']}: {stats.alarm(alarm)}"
         elif host["state"] == GONE:
             yield f"{host['host']}: gone, last report {host['heard_s_ago']:.0f} s ago"

@@ -161,11 +161,12 @@ class Launcher:
         self._processes.pop(number, None)
 
     def _request_start(self, number: int, request: dict[str, Any], descriptors: tuple[int, ...]) -> None:
-        with open(os.memfd_create("picohook request"), "w+b") as file:
-            marshal.dump(request, file)
-            file.flush()
-            file.seek(0)
-            self._send(f"spawn {number}", (file.fileno(), *descriptors))
+        file = os.memfd_create("picohook request")
+        try:
+            os.write(file, marshal.dumps(request))
+            self._send(f"spawn {number}", (file, *descriptors))
+        finally:
+            os.close(file)
 
     def _send(self, text: str, fds: tuple[int, ...] = ()) -> None:
         if self.gone or os.getpid() != self._owner:
@@ -191,12 +192,11 @@ class Launcher:
             if not data:
                 self._lost()
                 return
-            self._message_received(
-                data.decode("utf-8", "replace"),
-                [fd for _, _, part in rights for (fd,) in struct.iter_unpack("i", part)],
-            )
+            fds = [fd for _, _, part in rights for (fd,) in struct.iter_unpack("i", part)]
+            for line in data.decode("utf-8", "replace").split("\n"):
+                self._line_received(line, fds)
 
-    def _message_received(self, text: str, fds: list[int]) -> None:
+    def _line_received(self, text: str, fds: list[int]) -> None:
         verb, _, rest = text.partition(" ")
         if verb in {"ready", "unable"}:
             if verb == "unable":

@@ -6,7 +6,8 @@ hooks' pipes connect them directly to the host: calls do not pass through here.
 Messages from the host: `spawn ID`, with descriptors for the request (marshal), stdin, stdout, stderr, and maybe the program;
 and `signal ID NUMBER`, to the hook's process group. Messages to the host: `ready NOTE` or `unable WHY`, once; `started ID PID`
 with a pidfd, or `failed ID ERRNO STEP`; and `ended ID CODE LEFT`, when a hook has no process left, or LEFT processes do not
-die. When the host closes the socket, or ends in any way, every descendant is killed.
+die. One message can have several lines of the last two. When the host closes the socket, or ends in any way, every descendant
+is killed.
 
 With `namespace`, each hook runs in its own PID namespace (`namespace.py`). When the first process of the namespace ends, the
 kernel kills all others, and it ends with the launcher. It can be reaped only after the hook was.
@@ -49,6 +50,8 @@ if TYPE_CHECKING:
 CONTROL = 3
 ROOM = _socket.CMSG_SPACE(5 * 4)
 """For the descriptors of a message."""
+TOLD_AT_ONCE = 64
+"""How many hooks may have ended or failed in one message. The host reads messages of up to 4096 bytes."""
 KILL_WAIT, PAUSE, PAUSE_MOST = 2.0, 0.001, 0.05
 """Seconds: how long remaining processes are searched for and killed, and the pauses between two searches."""
 PR_SET_CHILD_SUBREAPER = 36
@@ -90,8 +93,6 @@ class LauncherProgram:
         self.by_child: dict[int, HookProcess] = {}
         """The hooks by their own pid, and by that of the first process of their namespace."""
         self.reports: dict[int, HookProcess] = {}
-        self.homeless: list[HookProcess] = []
-        """The hooks that need a namespace."""
         self.ended: dict[int, HookProcess] = {}
         """The hooks that have ended, and may have processes left, the oldest end first."""
         # First, because with an inherited SIG_IGN no child could be waited for. The others may be meant for the host's whole
@@ -131,8 +132,6 @@ class LauncherProgram:
                         hook = self.hooks.get(number)
                         if hook is not None and hook.code is None:  # it may be stopped by now
                             self.start(hook)
-            if self.namespaces is not None and self.homeless:
-                self.house(self.namespaces)
             self.reap()
             if self.ended:
                 self.finish()
@@ -165,12 +164,11 @@ class LauncherProgram:
                 return False
 
     def spawn(self, number: int, fds: list[int]) -> None:
-        """Start a hook, or let it wait for its namespace."""
+        """Start a hook, or make its namespace, and start it when that is ready."""
         try:
             if len(fds) < 4:  # noqa: PLR2004
                 raise OSError(errno.EMFILE, "")  # noqa: TRY301 - the kernel drops descriptors beyond the limit
-            with open(fds[0], "rb", closefd=False) as file:
-                request = marshal.load(file)  # noqa: S302 - from the host
+            request = marshal.loads(os.pread(fds[0], os.fstat(fds[0]).st_size, 0))  # noqa: S302 - from the host
             if request["by_descriptor"] and len(fds) < 5:  # noqa: PLR2004
                 raise OSError(errno.EMFILE, "")  # noqa: TRY301 - it must not be started by its path instead
         except OSError as error:
@@ -183,22 +181,12 @@ class LauncherProgram:
         hook = self.hooks[number] = HookProcess(number, request, fds)
         if self.namespaces is None:
             self.start(hook)
-        else:
-            self.homeless.append(hook)
-
-    def house(self, namespaces: Namespaces) -> None:
-        """Make the namespaces that hooks need.
-
-        All at once: after a fork, the first change of each page of memory costs a fault, however many forks there were.
-        """
-        homeless, self.homeless = self.homeless, []
-        for hook in homeless:
-            if hook.code is None:  # it was not stopped
-                try:
-                    hook.first = namespaces.make(hook.number)
-                    self.by_child[hook.first] = hook
-                except OSError as error:
-                    self.cannot_start(hook, f"{error.errno} spawn")
+            return
+        try:
+            hook.first = self.namespaces.make(number)
+            self.by_child[hook.first] = hook
+        except OSError as error:
+            self.cannot_start(hook, f"{error.errno} spawn")
 
     def start(self, hook: HookProcess) -> None:
         """Start a hook, in its namespace if it has one."""
@@ -306,6 +294,7 @@ class LauncherProgram:
         left = kill_marked(marks, self.proc)
         unmarked = self.kill_unmarked() if not marks <= left.keys() else 0
         now = time.monotonic()
+        messages = []
         for hook in [hook for hook in self.ended.values() if not hook.first or now > hook.until]:
             count = (left.get(hook.mark) or unmarked) if hook.mark else int(hook.first > 0)
             hook.searches += 1
@@ -314,7 +303,9 @@ class LauncherProgram:
             remove_cgroup(hook.cgroup)
             del self.ended[hook.number], self.hooks[hook.number]
             how = f"failed {hook.number} {hook.why_not}" if hook.why_not else f"ended {hook.number} {hook.code} {count}"
-            self.tell(how)
+            messages.append(how)
+        for at in range(0, len(messages), TOLD_AT_ONCE):
+            self.tell("\n".join(messages[at : at + TOLD_AT_ONCE]))
 
     def kill_unmarked(self) -> int:
         """Kill the orphans that have no hook's mark. Returns how many there were."""

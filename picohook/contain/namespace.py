@@ -1,7 +1,7 @@
 """The tier `namespace`: starts each hook in its own PID namespace, which the kernel kills as a whole.
 
-A namespace ends with its first process. That process only waits to be killed. The hook is a child of the launcher, whose second
-thread enters the namespace to start it.
+A namespace ends with its first process. That process is a copy of the launcher (`small_copies.py`). It only waits to be killed,
+and for the launcher's end. The hook is a child of the launcher, whose second thread enters the namespace to start it.
 """
 
 from __future__ import annotations
@@ -14,12 +14,26 @@ import os
 import select
 import sys
 
-from .syscalls import CLONE_FS, CLONE_NEWNS, CLONE_NEWPID, LIBC, close_from, enter_user_namespace, libc
+from .small_copies import SmallCopies, copy_all
+from .syscalls import (
+    CLONE_FS,
+    CLONE_NEWNS,
+    CLONE_NEWPID,
+    CLOSE_RANGE,
+    LIBC,
+    MOST,
+    close_from,
+    enter_user_namespace,
+    ignoring,
+    libc,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, NoReturn, TypeVar
+
+    from .small_copies import Call
 
     T = TypeVar("T")
 
@@ -28,16 +42,15 @@ HANDLED = _signal.SIGCHLD, _signal.SIGHUP, _signal.SIGINT, _signal.SIGTERM
 PR_SET_PDEATHSIG = 1
 MS_NOSUID_NODEV_NOEXEC, MS_REC_SLAVE = 2 | 4 | 8, 1 << 14 | 1 << 19
 CLONE3 = 435  # the same on nearly every architecture
+COPY = CLONE_NEWPID | CLONE_NEWNS, _signal.SIGCHLD
+"""For clone(2): what a first process has of its own, and the signal at its end."""
 # struct clone_args of Linux 5.3: flags, three unused results, the signal at its end, and no stack
-CLONE_ARGUMENTS = b"".join(
-    number.to_bytes(8, sys.byteorder) for number in (CLONE_NEWPID | CLONE_NEWNS, 0, 0, 0, _signal.SIGCHLD, 0, 0, 0)
-)
-USED_BY_FIRST = "signal", "dup2", "prctl", "poll", "mount", "chdir", "write", "pause"
+CLONE_ARGUMENTS = b"".join(number.to_bytes(8, sys.byteorder) for number in (COPY[0], 0, 0, 0, COPY[1], 0, 0, 0))
+RECORD = 4
+"""The size of what a namespace reports: its number."""
+PROC = b"/proc\0"
 NEVER = 1e6
 """Seconds after which a thread that waits for the interpreter asks for it."""
-RECORD = 4
-"""The size of what a namespace reports: its number; for the first one, which is a test, the errno of its mount or 0."""
-TEST = bytes(RECORD)
 
 
 class Namespaces:
@@ -54,8 +67,8 @@ class Namespaces:
             enter_user_namespace(CLONE_NEWNS)
         libc("mount", None, b"/", None, MS_REC_SLAVE, None)
         self._proc = proc
-        # No thread asks the running one for the interpreter. The first process of a namespace is a copy of this process without
-        # the other thread. It would wait for ever for that thread to take the interpreter.
+        # No thread asks the running one for the interpreter. A copy of this process does not have the other thread. If it runs
+        # Python, it would wait for ever for that thread to take the interpreter.
         sys.setswitchinterval(NEVER)
         self._begin, self._done = _thread.allocate_lock(), _thread.allocate_lock()
         self._begin.acquire()
@@ -63,38 +76,86 @@ class Namespaces:
         self._work: Callable[[], Any]
         self._result: Any = None
         _thread.start_new_thread(self._visit, ())
-        self._launcher = os.pidfd_open(os.getpid())
-        # struct pollfd: whether the descriptor 1 is readable
-        self._has_ended = ctypes.create_string_buffer((1 | select.POLLIN << 32).to_bytes(8, sys.byteorder), 8)
-        for name in USED_BY_FIRST:
-            getattr(LIBC, name)  # which finds it, once for all
+        self.note = ""
+        """For the log. Some containers forbid to mount a /proc. Then only /proc/PID is wrong."""
         self.ready, self._teller = os.pipe()
         """A pipe, readable when namespaces have become ready; see `are_ready`."""
+        self._alive = os.dup(proc)  # in place of which `_new_pipe` puts what first processes read
+        self._data = ctypes.create_string_buffer(bytes(RECORD) + PROC)
+        self._copies: SmallCopies | None = None
+        try:
+            libc("syscall", CLOSE_RANGE, MOST, MOST, 0)
+            keep = (LIBC.dup2, self._alive, 0), (LIBC.dup2, self._teller, 1), (LIBC.syscall, CLOSE_RANGE, 2, MOST, 0)
+            with without_signals():
+                self._copies = SmallCopies([*keep, *self._calls_of_first()], self._data)
+            self._test()
+        except (AttributeError, OSError):  # with the library musl, and before Linux 5.9
+            self._copies = None
+            copy_all()
+            self._test()
+        self._new_pipe()
+
+    def _calls_of_first(self) -> list[Call]:
+        """What the first process of a namespace calls with two descriptors, `_alive` and `_teller`. It is PID 1 there.
+
+        It mounts its /proc, and tells that the namespace is ready. It ends with the launcher. Orphans become its children, and
+        the kernel reaps them.
+        """
+        number = ctypes.addressof(self._data)
+        place, kind = number + RECORD, number + RECORD + 1
+        return [
+            (LIBC.signal, _signal.SIGCHLD, int(_signal.SIG_IGN)),
+            (LIBC.prctl, PR_SET_PDEATHSIG, _signal.SIGKILL, 0, 0, 0),
+            (LIBC.mount, kind, place, kind, MS_NOSUID_NODEV_NOEXEC, 0),
+            (LIBC.write, 1, number, RECORD),
+            (LIBC.close, 1),
+            (LIBC.read, 0, 0, 1),  # until the launcher has ended, even if that was before the call of prctl
+            (LIBC._exit, 0),  # noqa: SLF001 - the name of a C function
+        ]
+
+    def _new_pipe(self) -> int:
+        """Replace the pipe that first processes read. Returns the other end: they end when it is closed."""
+        readable, writable = os.pipe()
+        os.dup2(readable, self._alive, inheritable=False)
+        os.close(readable)
+        return writable
+
+    def _test(self) -> None:
+        """Make and enter a namespace. Then let its first process end by itself, which shows that it has made all calls."""
+        writable = self._new_pipe()
         first = self.make(0)
-        os.close(self._teller)  # so that the read below ends if the first process does
-        told = os.read(self.ready, RECORD)
-        if not told:
+        try:
+            ended = os.pidfd_open(first)
+            select.select([self.ready, ended], [], [])
+            os.close(ended)
+            self.inside(first, self._look_at_proc)
+        finally:
+            os.close(writable)
+            status = os.waitpid(first, 0)[1]
+        if status:
             raise OSError(errno.ECHILD, "the first process of a namespace ended")
-        self.inside(first, lambda: None)
-        os.kill(first, _signal.SIGKILL)
-        os.waitpid(first, 0)
-        why = int.from_bytes(told, sys.byteorder)
-        self.note = f"hooks see the /proc of the processes outside ({os.strerror(why)})" if why else ""
-        """For the log. Some containers forbid to mount a /proc. Then only /proc/PID is wrong."""
-        os.close(self.ready)
-        self.ready, self._teller = os.pipe()
+        os.read(self.ready, RECORD)
+
+    def _look_at_proc(self) -> None:
+        with ignoring(FileNotFoundError):
+            os.readlink("/proc/self")  # it has only the processes of the namespace, and not this one
+            self.note = "hooks see the /proc of the processes outside"
 
     def make(self, number: int) -> int:
         """Make a namespace with this number. Returns the pid of its first process. Raises `OSError`."""
-        report = number.to_bytes(RECORD, sys.byteorder)
-        first: int = LIBC.syscall(CLONE3, CLONE_ARGUMENTS, ctypes.c_size_t(len(CLONE_ARGUMENTS)))
-        if not first:
-            self._be_first(report)
+        ctypes.memmove(self._data, number.to_bytes(RECORD, sys.byteorder), RECORD)
+        with without_signals():
+            if self._copies is not None:
+                first = self._copies.make(COPY[0] | COPY[1])
+            else:
+                first = LIBC.syscall(CLONE3, CLONE_ARGUMENTS, ctypes.c_size_t(len(CLONE_ARGUMENTS)))
+                if not first:
+                    self._be_first()
         if first < 0:
             why = ctypes.get_errno()
             # ENOSPC: too many namespaces, which may be over soon, like too many processes
             why = errno.EAGAIN if why == errno.ENOSPC else why
-            raise OSError(why, f"clone3: {os.strerror(why)}")
+            raise OSError(why, f"clone: {os.strerror(why)}")
         return first
 
     def are_ready(self) -> list[int]:
@@ -142,33 +203,30 @@ class Namespaces:
         finally:
             close(place)
 
-    def _be_first(self, report: bytes) -> NoReturn:
-        """Be PID 1 of a namespace: mount its /proc, and write the report. Then wait to be killed. It ends with the launcher.
+    def _be_first(self) -> NoReturn:
+        """Be the first process of a namespace, where that runs Python.
 
-        Orphans become its children, and the kernel reaps them. It does little, in few ways: each page of the launcher's memory
-        that it uses costs a fault, so it calls C, with what was made before the fork. It never releases the interpreter: what
-        it would need to take it again may be in use by the thread that it does not have.
+        It never releases the interpreter: what it would need to take it again may be in use by the thread that a copy does not
+        have.
         """
         try:
-            for handled in HANDLED:  # PID 1 gets from inside only the signals that it handles
-                LIBC.signal(handled, _signal.SIG_DFL)
-            LIBC.signal(_signal.SIGCHLD, _signal.SIG_IGN)
-            LIBC.dup2(self._teller, 0)
-            LIBC.dup2(self._launcher, 1)
+            LIBC.dup2(self._alive, 0)
+            LIBC.dup2(self._teller, 1)
             close_from(2)  # the pipes of hooks, and the launcher's socket
-            # Not earlier, because a change of credentials clears it.
-            LIBC.prctl(PR_SET_PDEATHSIG, _signal.SIGKILL, 0, 0, 0)
-            if LIBC.poll(self._has_ended, 1, 0):  # it has ended before that could be noticed
-                os._exit(1)
-            if LIBC.mount(b"proc", b"/proc", b"proc", MS_NOSUID_NODEV_NOEXEC, None) and report == TEST:
-                report = ctypes.get_errno().to_bytes(RECORD, sys.byteorder)
-            LIBC.chdir(b"/")
-            LIBC.write(0, report, RECORD)
-            close_from(0)
-            while True:
-                LIBC.pause()
+            for function, *arguments in self._calls_of_first():
+                function(*map(ctypes.c_long, arguments))
         finally:
             os._exit(1)
+
+
+class without_signals:  # noqa: N801 - as a function that is made with contextlib, which is slow to import
+    """Blocks the signals that the launcher handles. A copy that is made meanwhile never gets them: it could not handle them."""
+
+    def __enter__(self) -> None:
+        self._before = _signal.pthread_sigmask(_signal.SIG_BLOCK, HANDLED)
+
+    def __exit__(self, *_: object) -> None:
+        _signal.pthread_sigmask(_signal.SIG_SETMASK, self._before)
 
 
 def close(descriptors: list[int]) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_args
 from ..errors import HookReplyError
 from ..model.apply_edit import apply_edit, restrict
 from ..model.conversation import text_of
-from ..model.decisions import Approve, Continue, Decision, Deny, Modify, Respond, Retry
+from ..model.decisions import Approve, Decision, Deny, Modify, Respond, Retry
 from ..model.encoded import Encoded
 from ..model.payloads import LLMResponse, Payload, deep_copy
 from ..model.spec import RespondRule
@@ -18,28 +18,45 @@ if TYPE_CHECKING:
 
 P = TypeVar("P", bound=Payload)
 
-_OF_INTERCEPTORS = tuple(kind for kind in get_args(Decision) if kind is not Approve)
 _EDITS = (Modify, Respond, Retry)
 """The decisions that can change the payload."""
+_OF_APPROVERS = (Approve, Deny)
+_OF_INTERCEPTORS = tuple(kind for kind in get_args(Decision) if kind is not Approve)
 
 
 def apply(
-    stage: Stage[P], hook: Hook, encoded: Encoded[P], decision: Decision, *, final: bool
+    stage: Stage[P],
+    hook: Hook,
+    encoded: Encoded[P],
+    decision: Decision,
+    final: bool,  # noqa: FBT001 - likewise
 ) -> tuple[Decision, Encoded[P], Any, str | None]:
     """Returns the decision, the payload after it, the decision's result, and a note of refused edits.
 
     With `final`, the payload may no longer be changed. Raises `HookReplyError` or `ValueError` for a wrong decision.
     """
-    if type(decision) is Continue and hook.takes_bytes and not stage.approves:
-        return decision, encoded, None, None  # as nearly always
     if not hook.takes_bytes:
         decision = deep_copy(decision)  # the hook may keep its own object, and change it later
-    _require_allowed(stage, hook, decision)
-    payload = encoded.payload
+    allowed = isinstance(decision, _OF_APPROVERS if stage.approves else _OF_INTERCEPTORS)
+    if not allowed or not (stage.approves or decision.action in stage.actions):
+        raise HookReplyError(f"{type(decision).__name__} is not a valid answer at {stage.name}")
+    if isinstance(decision, _EDITS):
+        return _apply_edit(stage, hook, encoded, decision, final)
     if isinstance(decision, Deny) and decision.result is not None and stage.result is not None:
-        return decision, encoded, stage.result(payload, decision.result), None
-    if not isinstance(decision, _EDITS):
-        return decision, encoded, None, None
+        return decision, encoded, stage.result(encoded.payload, decision.result), None
+    return decision, encoded, None, None
+
+
+def _apply_edit(
+    stage: Stage[P],
+    hook: Hook,
+    encoded: Encoded[P],
+    decision: Modify | Respond | Retry,
+    final: bool,  # noqa: FBT001 - likewise
+) -> tuple[Decision, Encoded[P], Any, str | None]:
+    if isinstance(decision, Respond) and hook.spec.respond is RespondRule.FORBID:
+        raise HookReplyError("it answered by itself, and its `respond` is forbid")
+    payload = encoded.payload
     patch = decision.patch if isinstance(decision, Modify) else None
     edited, refused = restrict(payload, apply_edit(stage, payload, decision.changes, patch), hook.spec.may_edit)
     if edited is not payload:
@@ -67,11 +84,3 @@ def _require_unseen(payload: Payload, edited: Payload, decision: Decision) -> No
         raise HookReplyError(f"it asked for another round, and the user has seen {seen} characters of this one already")
     if text_of(edited.response)[:seen] != text_of(payload.response)[:seen]:
         raise HookReplyError(f"it changed text that the user has seen already: the first {seen} characters are out")
-
-
-def _require_allowed(stage: Stage[Any], hook: Hook, decision: Decision) -> None:
-    allowed = isinstance(decision, Approve | Deny) if stage.approves else isinstance(decision, _OF_INTERCEPTORS)
-    if not allowed or not (stage.approves or decision.action in stage.actions):
-        raise HookReplyError(f"{type(decision).__name__} is not a valid answer at {stage.name}")
-    if isinstance(decision, Respond) and hook.spec.respond is RespondRule.FORBID:
-        raise HookReplyError("it answered by itself, and its `respond` is forbid")

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ..listeners.listener import Account
-    from ..model.decisions import Asked
     from ..model.encoded import Encoded
     from ..model.stages import Stage
+    from .ask import Answered
     from .seat import Seat
 
 P = TypeVar("P", bound=Payload)
@@ -40,23 +40,19 @@ async def run_approval(  # noqa: PLR0917 - by position, as `run_chain`
     trail = tuple(
         not_asked(stage, seat)
         if seat not in approvers
-        else answers[seat.name].entry
+        else answers[seat.name][2]
         if seat.name in answers
         else not_waited_for(seat)
         for seat in seats
     )
     for seat in approvers:
-        asked = answers.get(seat.name)
-        if asked is not None and not isinstance(asked.decision, Approve):
+        if seat.name not in answers:
+            continue
+        decision, _, _, result = answers[seat.name]
+        if not isinstance(decision, Approve):
+            reason, hook = decision.reason, seat.name
             return Outcome(
-                stage.name,
-                words.DENY,
-                encoded.payload,
-                asked.decision.reason,
-                trail,
-                approved=False,
-                result=asked.result,
-                hook=seat.name,
+                stage.name, words.DENY, encoded.payload, reason, trail, approved=False, result=result, hook=hook
             )
     approved = len(answers) == len(approvers)
     outcome = Outcome(stage.name, words.CONTINUE, encoded.payload, "", trail, approved=approved)
@@ -71,17 +67,17 @@ async def _ask_all(  # noqa: PLR0917 - likewise
     clock: Callable[[], float],
     account: Account[P] | None,
     end: float,
-) -> dict[str, Asked[P]]:
+) -> dict[str, Answered[P]]:
     """Returns the answers by hook name, without those that came after a denial."""
     encoded.params()  # raises the caller's mistake, a payload without a JSON form, before any approver is asked
     if len(approvers) == 1:
         return {approvers[0].name: await ask(stage, approvers[0], encoded, clock, end, account)}
-    answers: dict[str, Asked[P]] = {}
+    answers: dict[str, Answered[P]] = {}
     async with anyio.create_task_group() as tasks:
 
         async def ask_one(seat: Seat) -> None:
             asked = answers[seat.name] = await ask(stage, seat, encoded, clock, end, account)
-            if not isinstance(asked.decision, Approve):
+            if not isinstance(asked[0], Approve):
                 tasks.cancel_scope.cancel()
 
         for seat in approvers:

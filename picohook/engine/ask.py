@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..errors import HookTimeoutError
 from ..hooks.base import Question
@@ -16,13 +16,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..listeners.listener import Account
+    from ..model.decisions import Decision
     from ..model.encoded import Encoded
     from ..model.stages import Stage
+    from ..model.trail import TrailEntry
     from ..observe.metrics import StageMetrics
     from ..transport.reactor import AskingTask
     from .seat import Seat
 
 P = TypeVar("P", bound=Payload)
+
+Answered = tuple["Decision", "Encoded[P]", "TrailEntry", Any]
+"""A hook's decision, the payload to continue with, the entry for the trail, and the decision's result."""
 
 
 async def ask(  # noqa: PLR0917 - by position: it is called for every question
@@ -34,7 +39,7 @@ async def ask(  # noqa: PLR0917 - by position: it is called for every question
     account: Account[P] | None,
     final: bool = False,  # noqa: FBT001, FBT002 - likewise
     task: AskingTask | None = None,
-) -> Asked[P]:
+) -> Answered[P]:
     """Ask one hook, and return its decision. If the hook fails, `failure_policy.on_failure` decides.
 
     The deadline of each try is its start plus the hook's timeout, or `end` if that is earlier. With `final`, the hook may no
@@ -63,7 +68,7 @@ async def ask(  # noqa: PLR0917 - by position: it is called for every question
             decision = await hook.handle(question)
             if decision is not CONTINUE or stage.approves:
                 by = question.stand_in or hook
-                decision, left, result, error = apply(stage, by, encoded, decision, final=final)
+                decision, left, result, error = apply(stage, by, encoded, decision, final)
         except Exception as raised:  # noqa: BLE001 - a hook can fail in any way; none of them may reach the agent
             if retries < hook.spec.retry and not stage.approves and clock() < end:
                 retries += 1
@@ -83,10 +88,9 @@ async def ask(  # noqa: PLR0917 - by position: it is called for every question
         figures.refused_edits += failure is None
     entry = entry_of(seat, decision, duration, error, failure, retries)
     entry.degraded = question.degraded
-    asked = Asked(decision, left, entry, result, answer)
     if account is not None:
-        account.asked(hook, encoded, asked)
-    return asked
+        account.asked(hook, encoded, Asked(decision, left, entry, result, answer))
+    return decision, left, entry, result
 
 
 def _counters(stage: Stage[P], seat: Seat, error: str | None, now: float) -> StageMetrics:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from itertools import repeat
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..model.decisions import CONTINUE, Continue, Modify, Outcome, Retry
 from ..model.encoded import CHANGED
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
     from ..hooks.base import Hook
     from ..listeners.listener import Account
-    from ..model.decisions import Asked
+    from ..model.decisions import Decision
     from ..model.encoded import Encoded
     from ..model.stages import Stage
     from ..model.trail import OutcomeAction, TrailEntry
@@ -64,21 +65,21 @@ async def run_chain(  # noqa: PLR0917 - by position: it is called for every ques
     central_end = NEVER
     first = encoded.payload
     trail: list[TrailEntry] = []
-    guards: list[tuple[Seat, P | None]] = [(seat, first) for seat in decided] if decided else []
+    guards: list[tuple[Seat, P | None]] = [*zip(decided, repeat(first), strict=False)] if decided else []
     for seat in seats:
         if seat.filter is None or seat.wants(encoded.payload):
             limit = NEVER if seat.waits_for_person else end
             if seat.is_central:
                 limit = central_end = min(central_end, end - (end - clock()) * CENTRAL_SHARE)
-            asked = await ask(stage, seat, encoded, clock, limit, account, False, task)
-            trail.append(asked.entry)
+            decision, left, entry, result = await ask(stage, seat, encoded, clock, limit, account, False, task)
+            trail.append(entry)
             if seat.waits_for_person:
-                end += asked.entry.duration
-            if asked.encoded is not encoded and edited is not None:
-                edited(seat.hook, encoded.payload, asked.encoded.payload)
-            if asked.decision is not CONTINUE and not isinstance(asked.decision, _PASSES):
-                return _ended(stage, seat, asked, trail, encoded.payload)
-            encoded = asked.encoded
+                end += entry.duration
+            if left is not encoded and edited is not None:
+                edited(seat.hook, encoded.payload, left.payload)
+            if decision is not CONTINUE and not isinstance(decision, _PASSES):
+                return _ended(stage, seat, decision, left.payload, result, trail, encoded.payload)
+            encoded = left
             seen: P | None = encoded.payload
         else:
             trail.append(not_asked(stage, seat))
@@ -111,10 +112,10 @@ async def _ask_guards(  # noqa: PLR0917 - likewise
     """
     for seat, seen in sorted(guards, key=_is_central):
         if seen is not encoded.payload and seat.wants(encoded.payload):
-            asked = await ask(stage, seat, encoded, clock, end, account, True)
-            trail.append(asked.entry)
-            if not isinstance(asked.decision, _PASSES):
-                return _ended(stage, seat, asked, trail)
+            decision, left, entry, result = await ask(stage, seat, encoded, clock, end, account, True)
+            trail.append(entry)
+            if not isinstance(decision, _PASSES):
+                return _ended(stage, seat, decision, left.payload, result, trail)
     if encoded.intact:
         return None
     denied: OutcomeAction = words.DENY if words.DENY in stage.actions else words.ABORT_TURN
@@ -125,18 +126,26 @@ def _is_central(guard: tuple[Seat, P | None]) -> bool:
     return guard[0].is_central
 
 
-def _ended(
-    stage: Stage[P], seat: Seat, asked: Asked[P], trail: list[TrailEntry], asked_about: P | None = None
+def _ended(  # noqa: PLR0917 - likewise
+    stage: Stage[P],
+    seat: Seat,
+    decision: Decision,
+    payload: P,
+    result: Any,
+    trail: list[TrailEntry],
+    asked_about: P | None = None,
 ) -> Outcome[P]:
-    decision = asked.decision
+    feedback = decision.feedback if isinstance(decision, Retry) else ""
+    # By position: an object made by keywords costs twice as much.
     return Outcome(
         stage.name,
         decision.action,
-        asked.encoded.payload,
-        reason=decision.reason,
-        trail=tuple(trail),
-        result=asked.result,
-        feedback=decision.feedback if isinstance(decision, Retry) else "",
-        hook=seat.name,
-        asked_about=asked_about,
+        payload,
+        decision.reason,
+        tuple(trail),
+        None,
+        result,
+        feedback,
+        seat.name,
+        asked_about,
     )

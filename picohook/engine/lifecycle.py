@@ -130,7 +130,7 @@ class MountedHooks(Arrangement):
             for service in self._services:
                 service.cancel()
             self.events.flush()
-            self._stop(*self.by_name.values(), *self._alive)
+            self._stop(*dict.fromkeys((*self.by_name.values(), *self._alive)))
             self._closing = Service(self._close, set())
             self._closing.start(self._reactor)
         me = anyio.get_current_task().id
@@ -180,8 +180,10 @@ class MountedHooks(Arrangement):
 
     def require_here(self) -> Reactor:
         """The event loop. Raises `PicohookError` unless the host runs in the current event loop."""
-        reactor = self.require_open()
-        self.require_loop()
+        reactor = self._reactor
+        if reactor is None or self._closed or not reactor.is_here():
+            reactor = self.require_open()
+            self.require_loop()
         return reactor
 
     def require_own(self) -> None:

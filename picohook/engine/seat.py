@@ -58,6 +58,11 @@ class Seat:
         return self.filter is None or bool(self.filter.when) or self.filter.matches(payload)
 
 
+def seats_named(name: str, seats: Sequence[Seat]) -> tuple[Seat, ...]:
+    """Returns the seat of one hook, or nothing if it has none here."""
+    return tuple([seat for seat in seats if seat.name == name])
+
+
 def seats_after_pause(
     stage: Stage[Any],
     seats: Sequence[Seat],

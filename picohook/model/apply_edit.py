@@ -11,7 +11,7 @@ from .payloads import LLMRequest, Payload
 from .results import RESULT_FIELDS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping, Sequence, Set as AbstractSet
 
     from .stages import Stage
 
@@ -24,8 +24,12 @@ def apply_edit(stage: Stage[P], payload: P, changes: Mapping[str, Any], patch: M
     A field in `changes` replaces the current one, unless it is null. In a merge patch null removes a field. Raises `ValueError`
     if the result is not a valid payload, or if none of the given fields can be edited.
     """
-    own = payload.around(payload.meta)
-    target = own if stage.part is None else _editable(stage, own)
+    fields = payload.__dict__
+    target: Mapping[str, Any] = fields
+    if stage.part is not None:
+        target = _editable(stage, payload.around(payload.meta))
+    elif patch is not None:
+        target = payload.around(payload.meta)
     edits = {key: value for key, value in _named(stage, changes, target).items() if value is not None}
     edited = {**target, **edits}
     if patch is not None:
@@ -34,7 +38,9 @@ def apply_edit(stage: Stage[P], payload: P, changes: Mapping[str, Any], patch: M
         _require_editable(stage, changes, patch)
         if _alike(edited, target):
             return payload
-    return stage.payload.model_validate(edited if stage.part is None else {**payload.__dict__, stage.part: edited})
+    whole = edited if stage.part is None else {**fields, stage.part: edited}
+    valid: P = stage.payload.__pydantic_validator__.validate_python(whole)  # what `model_validate` calls
+    return valid
 
 
 def _require_editable(stage: Stage[P], changes: Mapping[str, Any], patch: Mapping[str, Any] | None) -> None:
@@ -55,10 +61,14 @@ def _named(stage: Stage[P], edits: Mapping[str, Any], target: Mapping[str, Any])
 def _editable(stage: Stage[P], edits: Mapping[str, Any]) -> Mapping[str, Any]:
     """The fields that can be edited. A part may come alone, or under its name inside all params."""
     if stage.part is None:
-        return {key: value for key, value in edits.items() if key in stage.editable}
+        return edits if edits.keys() <= stage.editable else _only(stage.editable, edits)
     nested = edits.get(stage.part)
     part = nested if isinstance(nested, dict) else edits
-    return {key: value for key, value in part.items() if key in RESULT_FIELDS} if stage.part == "result" else part
+    return _only(RESULT_FIELDS, part) if stage.part == "result" else part
+
+
+def _only(names: AbstractSet[str], fields: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {name: value for name, value in fields.items() if name in names}
 
 
 def restrict(before: P, after: P, may_edit: Sequence[str]) -> tuple[P, list[str]]:

@@ -9,13 +9,17 @@ from pydantic import ValidationError
 from ..errors import EncodeError, PicohookError
 from ..protocol.codec import decode_value, encode, encode_part, encode_with_parts
 from .payloads import Meta, Payload
+from .stages import STAGES
 
 if TYPE_CHECKING:
     from typing import Self
 
 P = TypeVar("P", bound=Payload)
 
-_SLOT: Any = Meta.__dict__["encoded"]  # asked directly, because pydantic takes long to say that it is empty
+_OWN = frozenset(stage.payload for stage in STAGES.values())
+"""The payloads whose `wire` is known: a subclass may have another one."""
+_slot: Any = Meta.__dict__["encoded"]  # asked directly, because pydantic takes long to say that it is empty
+_get_encoded, _set_encoded = _slot.__get__, _slot.__set__
 
 CHANGED = "it was changed in place while hooks were asked about it"
 """The error for a payload that is no longer the one that hooks saw."""
@@ -36,8 +40,9 @@ class Encoded(Generic[P]):
         """The payload as the params of a request. Raises `EncodeError`."""
         if self._params is None:
             payload = self.payload
-            own = type(payload).wire is Payload.wire and type(payload.meta) is Meta
-            made = encode_with_parts(payload.around(_encoded(payload.meta))) if own else None
+            meta = payload.meta
+            own = type(payload) in _OWN and type(meta) is Meta
+            made = encode_with_parts(payload.around(_encoded(meta))) if own else None
             self._params = made or encode(payload.wire())
         return self._params
 
@@ -88,11 +93,11 @@ class Encoded(Generic[P]):
 def _encoded(meta: Meta) -> Any:
     """The plain form of a meta at its first use, and its JSON from then on: most are used once or many times."""
     try:
-        made = _SLOT.__get__(meta)
+        made = _get_encoded(meta)
     except AttributeError:
-        _SLOT.__set__(meta, None)
+        _set_encoded(meta, None)
         return meta.wire()
     if made is None:
         made = encode_part(meta.wire())
-        _SLOT.__set__(meta, made)
+        _set_encoded(meta, made)
     return made

@@ -19,9 +19,11 @@ from .decisions import (
     HardAbort,
     Modify,
     Pause,
+    Plain,
     Respond,
     Retry,
     Skip,
+    with_reason,
 )
 from .trail import Notes
 
@@ -63,6 +65,7 @@ def _read_short(stage: Stage[Any], answer: dict[str, Any]) -> Decision | None:
     if type(action) is not str or type(reason) is not str:
         return None
     read = 1 + ("reason" in answer)
+    reason = cut(reason, words.MAX_REASON)
     if len(answer) == read:
         return plain_decision(stage, action, reason)
     if action != words.MODIFY or len(answer) != read + 1 or not stage.carries or stage.part:
@@ -70,15 +73,18 @@ def _read_short(stage: Stage[Any], answer: dict[str, Any]) -> Decision | None:
     edit = answer.get(stage.carries)
     if type(edit) is not dict or not edit or not edit.keys() <= stage.editable:
         return None
-    return Modify(edit, reason=cut(reason, words.MAX_REASON))
+    return Modify(edit, reason=reason)
 
 
 def plain_decision(stage: Stage[Any], action: str, reason: str) -> Decision | None:
-    """The decision of an interceptor whose answer is only an action and a reason; None if `read_decision` has to read it."""
+    """The decision of an interceptor whose answer is only an action and a reason; None if `read_decision` has to read it.
+
+    The reason is not too long.
+    """
     kind = _PLAIN_KINDS.get(action)
     if kind is None or action not in stage.actions or not (reason or kind is not Continue):
         return None
-    return kind(reason=cut(reason, words.MAX_REASON))
+    return with_reason(kind, reason)
 
 
 _OF_APPROVALS = frozenset({"action", "reason"})
@@ -140,7 +146,7 @@ def _read_interception(stage: Stage[Any], answer: dict[str, Any]) -> Decision:
 _REFUSES: dict[str, type[Deny | Skip | Pause | AbortTurn | HardAbort]] = {
     kind.action: kind for kind in (Deny, Skip, Pause, AbortTurn, HardAbort)
 }
-_PLAIN_KINDS: dict[str, type[Continue | Deny | Skip | Pause | AbortTurn | HardAbort]] = {
+_PLAIN_KINDS: dict[str, type[Plain]] = {
     words.CONTINUE: Continue,
     **_REFUSES,
 }

@@ -22,8 +22,6 @@ def environment(spec: HookSpec, environ: Mapping[str, str]) -> dict[str, str]:
     else:
         more = spec.inherit_env or ()
         inherited = {
-            name: value
-            for name, value in environ.items()
-            if name in INHERITED or name.startswith("LC_") or name in more
+            name: environ[name] for name in environ if name in INHERITED or name.startswith("LC_") or name in more
         }
     return {**inherited, **spec.env}

@@ -165,6 +165,10 @@ class Supervisor:
     def stop(self) -> None:
         """End `run`: it stops the process in steps, and starts no other."""
         self._stopping = True
+        if self.channel is not None and self.channel.is_idle:
+            # Now and not in `run`, so that all hooks of a host end at the same time, beside the host's work.
+            self.channel.close_stdin()
+            self.channel = None
         if self._life is not None:
             self._life.cancel_start()
         self._wake.set()
@@ -217,8 +221,11 @@ class Supervisor:
 
     async def _sleep(self, delay: float | None) -> None:
         """Wait until this task is woken or the delay is over."""
-        with anyio.move_on_after(delay):
+        if delay is None:
             await self._wake.wait()
+        else:
+            with anyio.move_on_after(delay):
+                await self._wake.wait()
         if self._wake.is_set():
             self._wake = anyio.Event()
 
@@ -339,8 +346,11 @@ class Supervisor:
         return child, channel
 
     def _over(self, life: _Life, fault: str) -> None:
-        """Note that this process no longer serves. The callbacks of its channel and its child call this."""
-        if life.over:
+        """Note that this process no longer serves. The callbacks of its channel and its child call this.
+
+        A process that is being stopped has its graces whatever it does.
+        """
+        if life.over or self._stopping:
             return
         life.over = True
         life.fault = fault
@@ -372,7 +382,7 @@ class Supervisor:
             await child.stop([(signal.SIGTERM, min(grace, FAULT_GRACE))])
         channel.release()
         # On a busy machine the end of a process may be seen after the end of its output.
-        return life.error or self._why(life, child, channel, signalled=True)
+        return error if polite else life.error or self._why(life, child, channel, signalled=True)
 
     def _why(self, life: _Life, child: Child, channel: Channel, *, signalled: bool = False) -> HookError:
         """Why the process ended. `signalled`: the host has sent a signal, so it caused an end by TERM or KILL."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-import threading
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 import anyio
@@ -22,12 +22,22 @@ class NoThreadError(Exception):
     """The system cannot start a thread now. The work was not begun."""
 
 
+@dataclass(slots=True)
+class _Progress:
+    """How far an operation is."""
+
+    begun: bool = False
+    abandoned: bool = False
+    ended: bool = False
+
+
 class FileThreads:
     """Runs the file operations of one hook, each in its own thread."""
 
     def __init__(self) -> None:
-        self._stuck: list[threading.Event] = []
-        """An event for each abandoned operation; it is set when the operation has ended."""
+        self._stuck: list[_Progress] = []
+        """The abandoned operations."""
+        self._limiter = anyio.CapacityLimiter(math.inf)  # not the default one: a stuck thread blocks no other work
 
     async def run(self, work: Callable[[], T], deadline: float) -> T:
         """The result of `work`.
@@ -35,30 +45,29 @@ class FileThreads:
         Raises `TimeoutError` at the deadline, or at once if too many threads are stuck. Raises `NoThreadError` if no thread
         can be started.
         """
-        self._stuck = [ended for ended in self._stuck if not ended.is_set()]
+        self._stuck = [operation for operation in self._stuck if not operation.ended]
         if len(self._stuck) >= MOST_STUCK:
             raise TimeoutError
-        begun, abandoned, ended = threading.Event(), threading.Event(), threading.Event()
+        progress = _Progress()
 
         def work_in_thread() -> T:
-            begun.set()
+            progress.begun = True
             try:
-                if abandoned.is_set():
+                if progress.abandoned:
                     raise TimeoutError
                 return work()
             finally:
-                ended.set()
+                progress.ended = True
 
         try:
             with anyio.CancelScope(deadline=deadline):
-                limiter = anyio.CapacityLimiter(math.inf)  # a separate one, so that a stuck thread blocks no other work
-                return await anyio.to_thread.run_sync(work_in_thread, abandon_on_cancel=True, limiter=limiter)
+                return await anyio.to_thread.run_sync(work_in_thread, abandon_on_cancel=True, limiter=self._limiter)
             raise TimeoutError
         except RuntimeError as error:
-            if begun.is_set():
+            if progress.begun:
                 raise
             raise NoThreadError(str(error)) from None
         finally:
-            abandoned.set()
-            if begun.is_set() and not ended.is_set():
-                self._stuck.append(ended)
+            progress.abandoned = True
+            if progress.begun and not progress.ended:
+                self._stuck.append(progress)

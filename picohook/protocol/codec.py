@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _NOWHERE = DuplicateKeys.NOWHERE  # a member of an enum is slow to look up, and every line needs this one
 _RESPONSE_MEMBERS = frozenset({"jsonrpc", "id", "result", "error"})
+_OUT_OF_RANGE = "number out of range"
 RESULT_MEMBERS = 3
 """How many members the envelope of a result has: jsonrpc, id and result."""
 
@@ -33,9 +34,9 @@ def decode(line: bytes) -> Message:
     duplicates = _NOWHERE
     try:
         value = jiter.from_json(line, catch_duplicate_keys=True, allow_inf_nan=False, cache_mode="all")
-        if _may_overflow(line, value):
-            value, duplicates = _decode_slowly(line)
-        elif type(value) is dict and len(value) == RESULT_MEMBERS and value.get("jsonrpc") == "2.0":
+        if _overflows(line, value):
+            return InvalidLine(_OUT_OF_RANGE)
+        if type(value) is dict and len(value) == RESULT_MEMBERS and value.get("jsonrpc") == "2.0":
             id, result = value.get("id"), value.get("result", ABSENT)  # noqa: A001 - JSON-RPC's name for it
             if type(id) is int and result is not ABSENT:
                 return id, Reply(result)  # as nearly always
@@ -55,8 +56,8 @@ def decode(line: bytes) -> Message:
 def decode_value(data: bytes) -> Any:
     """The value of a JSON text, of any type. Raises `ValueError`, also for a duplicate key."""
     value = jiter.from_json(data, catch_duplicate_keys=True, allow_inf_nan=False, cache_mode="all")
-    if _may_overflow(data, value):
-        value, _ = _decode_slowly(data)
+    if _overflows(data, value):
+        raise ValueError(_OUT_OF_RANGE)
     return value
 
 
@@ -75,23 +76,13 @@ def _classify(value: dict[str, Any], duplicates: DuplicateKeys) -> Message:
     return Notification(method, value.get("params"))
 
 
-def _may_overflow(line: bytes, value: Any) -> bool:
-    """Whether the line may hold a number outside a double's range, which jiter decodes as infinity.
-
-    orjson writes infinity as null. To encode the value takes a third of the time of decoding the line again. If that leaves it
-    open, orjson decodes the line. It refuses such a line, but some good lines too: a refused line needs a closer look.
-    """
+def _overflows(line: bytes, value: Any) -> bool:
+    """Whether the line has a number outside a double's range, which jiter decodes as infinity, and orjson encodes as null."""
     try:
-        again = orjson.dumps(value)
-        if again == line or not _may_have_null(again):
-            return False
+        again = orjson.dumps(value)  # it takes less time than a look at each value
     except TypeError:  # an integer beyond 64 bits
-        pass
-    try:
-        orjson.loads(line)
-    except ValueError:
-        return True
-    return False
+        return not _are_exact((value,))
+    return again != line and _may_have_null(again) and not _are_exact((value,))
 
 
 def _decode_slowly(line: bytes) -> tuple[Any, DuplicateKeys]:
@@ -117,7 +108,7 @@ def _decode_slowly(line: bytes) -> tuple[Any, DuplicateKeys]:
 def _finite(text: str) -> float:
     number = float(text)
     if number in {float("inf"), float("-inf")}:
-        raise ValueError("number out of range")
+        raise ValueError(_OUT_OF_RANGE)
     return number
 
 
@@ -142,13 +133,15 @@ def _may_have_null(data: bytes) -> bool:
     return True
 
 
-_EXACT = frozenset({str, int, bool, type(None), orjson.Fragment})
+_EXACT = frozenset({int, bool, type(None), orjson.Fragment})
 
 
 def _are_exact(values: Iterable[Any]) -> bool:
     """Whether these values and all inside them are of the types that JSON has, and finite. So each null stands for a None."""
     for value in values:
         kind = type(value)
+        if kind is str:  # most are
+            continue
         if kind is dict:
             if not _are_exact(value.values()):
                 return False

@@ -16,6 +16,8 @@ PlainReply = tuple[str, str]
 CONTINUE_REPLY = Reply(words.CONTINUE_RESULT)
 """The reply that every `continue` without a reason stands for."""
 
+LONGEST = 65536
+"""The most bytes of a line that is read here. To take a longer one apart would copy it."""
 _ACTIONS = {
     action.encode(): action
     for action in (words.CONTINUE, words.DENY, words.SKIP, words.PAUSE, words.ABORT_TURN, words.HARD_ABORT)
@@ -31,33 +33,36 @@ class Spelling:
         """`members` are those of the envelope in their order, the id before the result. `gap` follows commas and colons."""
         blank = {"jsonrpc": "2.0", "id": 1, "result": {"action": "@", "reason": "@"}}
         text = json.dumps({name: blank[name] for name in members}, separators=("," + gap, ":" + gap)).replace("1", "@")
-        self._before, self._before_action, self._before_reason, self._after = text.encode().split(b"@")
-        self._continue = words.CONTINUE.encode() + self._after
+        self._before, self._before_action, self._before_reason, end = text.encode().split(b"@")
+        self._after = end[1:]
+        """The bytes after the quote that ends the action or the reason."""
+        self._continue = words.CONTINUE.encode() + end
 
     def read(self, line: bytes) -> tuple[bytes, Reply | PlainReply | None]:
         """The bytes in place of the id, and the reply; None in its place if the line has to be decoded.
 
         If the bytes are the digits of a number, the codec would read the same.
         """
+        if len(line) > LONGEST:
+            return b"", None
         head, _, answer = line.partition(self._before_action)
         if not head.startswith(self._before):
             return b"", None
         digits = head[len(self._before) :]
         if answer == self._continue:
             return digits, CONTINUE_REPLY
-        if not answer.endswith(self._after):
+        word, with_reason, rest = answer.partition(self._before_reason)
+        text, _, after = (rest if with_reason else word).partition(b'"')
+        action = _ACTIONS.get(word if with_reason else text)
+        if action is None or after != self._after or len(text) > words.MAX_REASON:
             return digits, None
-        word, found, rest = answer[: -len(self._after)].partition(self._before_reason)
-        action = _ACTIONS.get(word)
-        if action is None or (found and not rest):
-            return digits, None
+        if not with_reason:
+            return digits, (action, "")
         try:
-            reason = rest.decode()
+            reason = text.decode()
         except UnicodeDecodeError:
             return digits, None
-        if '"' in reason or "\\" in reason or not reason.isprintable():
-            return digits, None
-        return digits, (action, reason)
+        return digits, (action, reason) if reason and "\\" not in reason and reason.isprintable() else None
 
 
 _ORDERS = (("jsonrpc", "id", "result"), ("id", "result", "jsonrpc"), ("id", "jsonrpc", "result"))

@@ -28,7 +28,7 @@ from .messages import InvalidLine, Notification, Reply, Request, Response
 from .responses import read_response
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
 GATHER = 64
 """The most buffers that `data_to_send` returns: enough for an efficient write, and within every system's limit."""
@@ -270,11 +270,9 @@ class Peer:
         if len(out) == 1 and not self._offset:
             return out[0][2]
         buffers: list[bytes | memoryview] = []
-        lines: Iterable[_Line] = islice(out, GATHER)
-        if self._unwanted:
-            lines = [line for line in lines if line[0] not in self._unwanted]
-        for _, _, parts in lines:
-            buffers += parts
+        for what, _, parts in islice(out, GATHER):
+            if what not in self._unwanted:
+                buffers += parts
         skip = self._offset
         while skip:
             first = buffers.pop(0)
@@ -351,10 +349,9 @@ class Peer:
         self._lines.tail = None
 
     def _result_received(self, request_id: int, reply: Reply, line: bytes) -> PeerEvent:
-        pending = self._waiting(request_id)
-        if pending is None or request_id > self._sent:
+        pending = self._pending.pop(b"%d" % request_id, None) if 0 < request_id <= self._sent else None
+        if pending is None:
             return self._unexpected(request_id, line)
-        del self._pending[b"%d" % request_id]
         if type(reply.result) is dict and reply.result.keys() <= _PLAIN:
             self._spelling = spelling_of(line) or self._spelling
         return pending[1], reply

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..errors import HandshakeError, HookCrashedError, HookError, HookReplyError, HookTimeoutError, ProtocolError
@@ -235,6 +236,11 @@ class Channel:
         self._counters.dropped_events += self._peer.dropped_events - before
         self._flush_soon()
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether no call waits for its answer, and nothing waits to be written."""
+        return not (self._peer.wants_to_send or self._peer.in_flight())
+
     async def flushed(self, deadline: float) -> bool:
         """Wait until everything queued is written. Returns False if it is not by the deadline, or if the channel has failed."""
         if not self.faulted and self._error is None and self._peer.wants_to_send:
@@ -319,7 +325,7 @@ class Channel:
                     if self._ignoring:
                         break
         except BaseException:  # it ends the event loop; if the loop runs again, these calls get their replies
-            self._reactor.soon(lambda: self._reactor.settle(ended))
+            self._reactor.soon(partial(self._reactor.settle, ended))
             raise
         if len(ended) > 1:
             self._flush_later()  # so that the callers woken now share one write
@@ -349,7 +355,7 @@ class Channel:
             return Failure(error.with_traceback(None))
         except BaseException:  # it ends the event loop, as in `_received`
             unread = Failure(HookReplyError("its answer was not read completely", hook=self.name))
-            self._reactor.soon(lambda: self._reactor.settle([(call, unread)]))
+            self._reactor.soon(partial(self._reactor.settle, [(call, unread)]))
             raise
 
     def _other_event(self, event: PeerEvent) -> None:

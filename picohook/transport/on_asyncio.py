@@ -6,6 +6,7 @@ import asyncio
 import sys
 import time
 from contextvars import Context, copy_context
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..wire.platforms import uvloop_has_monotonic_time
@@ -18,13 +19,14 @@ if TYPE_CHECKING:
 class AsyncioReactor:
     """The running asyncio loop."""
 
-    __slots__ = ("_context", "_loop", "_tasks", "_watched", "now")
+    __slots__ = ("_context", "_loop", "_read", "_tasks", "_written", "now")
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._context = _context_of_callbacks()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._watched: set[int] = set()
+        self._read: set[int] = set()
+        self._written: set[int] = set()
         # Call the clock directly if the loop's own `time` only calls it.
         self.now: Callable[[], float] = time.monotonic if _tells_monotonic_time(self._loop) else self._loop.time
 
@@ -44,22 +46,22 @@ class AsyncioReactor:
         task.add_done_callback(done, context=self._context.copy())
 
     def on_readable(self, fd: int, callback: Callable[[], object]) -> None:
-        self._watched.add(fd)
+        self._read.add(fd)
         self._context.copy().run(self._loop.add_reader, fd, callback)
 
     def on_writable(self, fd: int, callback: Callable[[], bool]) -> None:
         def writable() -> None:
-            if not callback() and fd in self._watched:
+            if not callback() and fd in self._written:
                 self._loop.remove_writer(fd)
 
-        self._watched.add(fd)
+        self._written.add(fd)
         self._context.copy().run(self._loop.add_writer, fd, writable)
 
     def release(self, fd: int) -> None:
-        if fd in self._watched and not self._loop.is_closed():
-            self._watched.discard(fd)
-            self._loop.remove_reader(fd)
-            self._loop.remove_writer(fd)
+        for watched, remove in ((self._read, self._loop.remove_reader), (self._written, self._loop.remove_writer)):
+            if fd in watched and not self._loop.is_closed():
+                watched.discard(fd)
+                remove(fd)
 
     def promise(self, on_cancel: Callable[[AsyncioPromise], object]) -> AsyncioPromise:
         promise = AsyncioPromise()
@@ -84,8 +86,7 @@ class AsyncioReactor:
                 else:
                     promise.wake_soon()
         except BaseException:  # it ends the event loop; if the loop is run again, the other promises are settled
-            rest = list(following)
-            self.soon(lambda: self.settle(rest))
+            self.soon(partial(self.settle, list(following)))
             raise
 
     def alarm(self, callback: Callable[[], None]) -> AsyncioAlarm:

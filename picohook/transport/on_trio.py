@@ -26,7 +26,7 @@ class TrioReactor:
     def __init__(self) -> None:
         self._token = trio.lowlevel.current_trio_token()
         self._watched: dict[tuple[int, str], object] = {}
-        self.now = trio.current_time
+        self.now = trio.lowlevel.current_clock().current_time  # what `trio.current_time` calls
 
     def is_here(self) -> bool:
         try:
@@ -151,12 +151,9 @@ class TrioPromise:
                 trio.lowlevel.reschedule(task)
 
     def __await__(self) -> Generator[Any, Any, Any]:
-        return self._wait().__await__()
-
-    async def _wait(self) -> Any:
         if self._value is _Unset.UNSET:
             self._task = trio.lowlevel.current_task()
-            await trio.lowlevel.wait_task_rescheduled(self._unpark)
+            yield from trio.lowlevel.wait_task_rescheduled(self._unpark).__await__()  # noqa: ASYNC105 - this awaits it
         value = self._value
         if type(value) is not Failure:
             return value

@@ -104,6 +104,12 @@ async def test_for_a_whole_host_it_takes_less_than_15_mb_of_memory(tier, board):
         launcher = set(family()) - {os.getpid(), *pids}
         assert len(launcher) == (3 if tier == "namespace" else 1)
         assert 0 < sum(map(own_memory, launcher)) < 15_000_000
+        assert sum(map(has_python, launcher)) == 1
+
+
+def has_python(pid):
+    """Whether a process has the memory of a Python."""
+    return "python" in Path(f"/proc/{pid}/maps").read_text()
 
 
 def own_memory(pid):
@@ -245,33 +251,32 @@ launcher_program.main()
 """
 
 
-async def test_namespaces_are_made_while_threads_ask_for_the_interpreter(monkeypatch, nothing_is_known):
+async def test_without_small_copies_python_runs_in_the_first_process_while_threads_ask_for_the_interpreter(
+    monkeypatch, nothing_is_known
+):
     if why := lacking("namespace"):
         pytest.skip(why)
     monkeypatch.setattr("picohook.contain.launcher_start.PROGRAM", RESTLESS)
     async with Host([stray("a")], timeouts=FAR) as host:
         assert host.status().containment == "namespace"
+        assert all(map(has_python, family()))
     assert not children()
 
 
 RESTLESS = """
 import _thread, os, sys; sys.path.append(sys.argv[3])
-from contain import launcher_program, namespace
+from contain import launcher_program, namespace, small_copies
 def ask():
     while True:
         os.stat("/")
-make = namespace.Namespaces.make
-def make_beside(self, number):
-    if number == 0:
-        for _ in range(4):
-            _thread.start_new_thread(ask, ())
-        for _ in range(40):
-            first = make(self, 0)
-            os.read(self.ready, namespace.RECORD)
-            os.kill(first, 9)
-            os.waitpid(first, 0)
-    return make(self, number)
-namespace.Namespaces.make = make_beside
+test = namespace.Namespaces._test
+def test_beside(self):
+    for _ in range(4):
+        _thread.start_new_thread(ask, ())
+    for _ in range(40):
+        test(self)
+namespace.Namespaces._test = test_beside
+small_copies.LIBC = None
 sys.setswitchinterval(1e-6)
 launcher_program.main()
 """
@@ -432,9 +437,9 @@ async def test_P18_the_launcher_holds_no_descriptor_of_the_hosts_and_keeps_none_
             (launcher,) = host._mounted.containment._launchers
             held = {os.readlink(f"/proc/{launcher.pid}/fd/{fd}") for fd in os.listdir(f"/proc/{launcher.pid}/fd")}
             kinds = sorted(name.split("[")[0].split(":")[0] for name in held)
-            # /dev/null, /proc, the host's directory, pidfds of the host and of itself, the pipe that SIGCHLD wakes it by, the
-            # socket; of all namespaces one pipe.
-            pipes = ["pipe"] * (2 if tier == "namespace" else 1)
+            # /dev/null, /proc, the host's directory, a pidfd of the host, the pipe that SIGCHLD wakes it by, the socket; of all
+            # namespaces two pipes.
+            pipes = ["pipe"] * (3 if tier == "namespace" else 1)
             assert kinds == sorted(["/dev/null", "/proc", os.getcwd(), "anon_inode", *pipes, "socket"]), held
             assert os.readlink(f"/proc/self/fd/{leaky}") not in held
     finally:

@@ -10,6 +10,7 @@ import threading
 from functools import partial
 
 import anyio
+import anyio.lowlevel
 import anyio.to_thread
 import pytest
 
@@ -338,6 +339,6 @@ async def test_files_that_stay_stuck_take_a_bounded_number_of_threads():
         left = list(threads._stuck)
     finally:
         released.set()
-    for ended in left:
-        await anyio.to_thread.run_sync(ended.wait)
+    while not all(operation.ended for operation in left):
+        await anyio.lowlevel.checkpoint()
     assert await threads.run(lambda: "done", reactor.now() + 60) == "done"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -14,7 +15,7 @@ from pathlib import Path
 
 import anyio
 import pytest
-from scripted import HANG, HELLO, SERVE, children, descriptors, scripted
+from scripted import HANG, HELLO, PATIENCE, SERVE, children, descriptors, scripted
 
 import picohook
 from picohook import Host, RestartPolicy, Timeouts, ToolCall
@@ -165,6 +166,17 @@ async def test_a_hook_that_ends_at_the_end_of_its_stdin_gets_no_signal(board):
         process = host._mounted.by_name["h"].hook._supervisor._child
     await line.dead()
     assert process.exit_code == 0
+
+
+async def test_a_hook_that_is_stopped_is_seen_to_stop_even_if_it_ends_before_the_host_goes_on():
+    seen = []
+    async with Host([scripted("h")], timeouts=FAR) as host:
+        host.on_change.add(lambda change: seen.append(change.state))
+        supervised = host._mounted.by_name["h"].hook._supervisor
+        supervised.stop()
+        assert select.select([supervised._child.stdout], [], [], PATIENCE)[0]  # the end of its output
+    assert seen == ["stopping", "stopped"]
+    assert supervised._child.exit_code == 0
 
 
 async def test_a_hook_that_ignores_the_end_of_its_stdin_gets_sigterm(board):

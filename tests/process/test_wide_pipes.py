@@ -64,23 +64,23 @@ async def test_a_long_answer_leaves_the_pipe_as_it_was(host):
     assert await sizes(host) == f"[{CHUNK}, {CHUNK}]"
 
 
-async def test_a_pipe_that_fills_a_read_is_wide_until_a_read_is_not_full():
+async def test_a_pipe_that_fills_a_read_is_wide_and_read_as_a_whole_until_a_read_is_short():
     read, write = os.pipe()
     other_read, other_write = os.pipe()
     os.set_blocking(read, False)
-    arrived, more = anyio.Event(), anyio.Event()
+    arrived = anyio.Event()
     seen = []
 
     def received(data: bytes) -> None:
         seen.append((len(data), fcntl.fcntl(write, fcntl.F_GETPIPE_SZ)))
-        (more if arrived.is_set() else arrived).set()
+        arrived.set()
 
     pipe = LinePipe(current_reactor(), read, other_write, on_data=received, on_end=lambda: None)
-    os.write(write, b"x" * CHUNK)
-    await arrived.wait()
-    os.write(write, b"\n")
-    await more.wait()
-    assert seen == [(CHUNK, WIDE), (1, CHUNK)]
+    for size in (CHUNK, 3 * CHUNK, 1):
+        os.write(write, b"x" * size)
+        await arrived.wait()
+        arrived = anyio.Event()
+    assert seen == [(CHUNK, WIDE), (3 * CHUNK, WIDE), (1, CHUNK)]
     pipe.close_read()
     pipe.close_write()
     os.close(write)

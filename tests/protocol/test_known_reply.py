@@ -9,9 +9,18 @@ import pytest
 from hypothesis import example, given, strategies as st
 
 from picohook.protocol.codec import decode
-from picohook.protocol.known_reply import COMPACT, CONTINUE_REPLY, SPELLINGS, PlainReply, Spelling, spelling_of
+from picohook.protocol.known_reply import (
+    COMPACT,
+    CONTINUE_REPLY,
+    LONGEST,
+    SPELLINGS,
+    PlainReply,
+    Spelling,
+    spelling_of,
+)
 from picohook.protocol.messages import Reply
 from picohook.protocol.peer import DroppedLine, Peer
+from picohook.wire import words
 
 SEVENTH = b'{"jsonrpc":"2.0","id":7,"result":{"action":"continue"}}'
 
@@ -44,6 +53,11 @@ def test_a_spelling_is_found_where_the_id_is_before_the_result(order, gap):
         assert read(line, spelling) == (b"7", ("skip", "a why"))
 
 
+def test_a_long_line_is_decoded():
+    assert read(with_result(f'{{"action":"skip","reason":"{"x" * 1000}"}}')) is not None
+    assert read(with_result(f'{{"action":"skip","reason":"{"x" * LONGEST}"}}')) is None
+
+
 @pytest.mark.parametrize("number", [1, 9, 10, 2345, 10**17, 10**30])
 def test_a_spelling_has_any_id_action_and_reason(number):
     learnt, later, last = (
@@ -66,7 +80,7 @@ def test_a_spelling_has_any_id_action_and_reason(number):
         ('{"action":"continue"}', CONTINUE_REPLY),
         ('{"action":"deny_tool"}', ("deny_tool", "")),
         ('{"action":"continue","reason":"grüße, 你好 🙂"}', ("continue", "grüße, 你好 🙂")),
-        ('{"action":"pause","reason":"%s"}' % ("y" * 5000), ("pause", "y" * 5000)),
+        ('{"action":"pause","reason":"%s"}' % ("y" * words.MAX_REASON), ("pause", "y" * words.MAX_REASON)),
     ],
 )
 def test_an_action_with_or_without_a_reason_is_recognised(result, expected):
@@ -77,6 +91,7 @@ def test_an_action_with_or_without_a_reason_is_recognised(result, expected):
     "line",
     [
         with_result('{"action":"continue","reason":""}'),
+        with_result('{"action":"continue","reason":"%s"}' % ("é" * (words.MAX_REASON // 2) + "y")),
         with_result('{"action": "continue"}'),
         with_result('{"action":"continue","reason": "a"}'),
         with_result('{"action":"modify"}'),

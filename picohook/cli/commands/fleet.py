@@ -2,7 +2,6 @@
 
 import contextlib
 import functools
-import json
 import os
 import secrets
 import time
@@ -18,6 +17,7 @@ from ...transport.event_loop import current_reactor
 from ...transport.nats import subjects
 from ...transport.nats.connections import Connections
 from ...transport.nats.heartbeat import ENDED, EVERY, SPREAD
+from ...wire.text import escape
 from .. import fleet as model, live, output, stats
 from ..command import App, Json, seconds
 from ..configuration import Named, connection_of, read
@@ -111,10 +111,11 @@ async def _figures(connection: "NatsConnection", interval: float) -> AsyncGenera
     inbox = f"{connection.inbox_prefix}.{secrets.token_hex(8)}"
 
     def heard(message: Any) -> None:
-        known.heard(_json(message.data), time.monotonic())
+        host = subjects.name_of(message.subject.rpartition(".")[2])  # which only this host may use
+        known.heard(host, message.data, time.monotonic())
 
     def answered(message: Any) -> None:
-        known.answered(_json(message.data), time.monotonic())
+        known.answered(message.data, time.monotonic())
 
     await connection.listen(subjects.hosts(tenant), heard)
     await connection.listen(inbox, answered)
@@ -124,13 +125,6 @@ async def _figures(connection: "NatsConnection", interval: float) -> AsyncGenera
                 connection.publish(subjects.service("STATS"), reply=inbox)
             await anyio.sleep(step)
         yield {"connected": connection.is_connected, **known.figures(time.monotonic())}
-
-
-def _json(data: bytes) -> Any:
-    try:
-        return json.loads(data)
-    except ValueError:
-        return None
 
 
 async def _show(looks: AsyncIterator[dict[str, Any]], servers: str, interval: float) -> None:
@@ -149,7 +143,8 @@ async def _show(looks: AsyncIterator[dict[str, Any]], servers: str, interval: fl
                 if not shown["connected"]:
                     title = f"DISCONNECTED   {title}"
                 lines = [
-                    Text(line, style="bold red", no_wrap=True, overflow="ellipsis") for line in model.alarms(shown)
+                    Text(escape(line), style="bold red", no_wrap=True, overflow="ellipsis")
+                    for line in model.alarms(shown)
                 ]
                 room = (size.height - 6 - len(lines[:3])) // 2
                 hosts, workers = _tables(shown, size.width, room)
