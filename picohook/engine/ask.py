@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ..model.stages import Stage
     from ..model.trail import TrailEntry
     from ..observe.metrics import StageMetrics
+    from ..transport.reactor import AskingTask
     from .seat import Seat
 
 P = TypeVar("P", bound=Payload)
@@ -37,6 +38,7 @@ async def ask(  # noqa: PLR0917 - by position: it is called for every question
     end: float,
     account: Account[P] | None,
     final: bool = False,  # noqa: FBT001, FBT002 - likewise
+    task: AskingTask | None = None,
 ) -> Answered[P]:
     """Ask one hook, and return its decision. If the hook fails, `failure_policy.on_failure` decides.
 
@@ -55,7 +57,7 @@ async def ask(  # noqa: PLR0917 - by position: it is called for every question
             limit = end
             if deadline > end:  # noqa: PLR1730 - min() would be a fifth of what this function costs
                 deadline = end
-        question = Question(stage, encoded, deadline, limit, begun, retries)
+        question = Question(stage, encoded, deadline, limit, begun, retries, task)
         error = result = failure = answer = None
         try:
             if begun >= end:

@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from ..model.decisions import Decision, Outcome
     from ..model.proof import Proof
     from ..model.stages import Stage
+    from ..transport.reactor import AskingTask
     from .settings import EventOf
 
     Answered: TypeAlias = tuple[str, Decision]
@@ -163,18 +164,17 @@ class Engine(BaseEngine):
     def ask_hook(
         self,
         name: str,
-        stage: str,
-        payload: Payload | Mapping[str, Any],
+        stage: Stage[P],
+        encoded: Encoded[P],
         *,
         within: float = math.inf,
-        params: bytes | None = None,
-    ) -> Coroutine[Any, Any, Outcome[Any]]:
+        task: AskingTask | None = None,
+    ) -> Coroutine[Any, Any, Outcome[P]]:
         """Ask one hook alone, for at most `within` seconds. The trail is empty if it is not asked at this stage.
 
-        `params` are the payload as its sender wrote it, for a hook that takes bytes. With them, nobody else has the payload.
+        `task` is the one that runs this, if it enforces deadlines.
         """
-        row = STAGES[stage]
-        return self._run(row, row.given(payload), only=name, within=within, params=params)
+        return self._run(stage, encoded.payload, only=name, encoded=encoded, within=within, task=task)
 
     async def _run(  # noqa: PLR0917 - by position: it is called for every question
         self,
@@ -186,19 +186,17 @@ class Engine(BaseEngine):
         responded: Callable[[Outcome[P]], Awaitable[Outcome[P]]] | None = None,
         *,
         only: str | None = None,
+        encoded: Encoded[P] | None = None,
         within: float = math.inf,
-        params: bytes | None = None,
+        task: AskingTask | None = None,
     ) -> Outcome[P]:
         mounted_hooks = self._mounted
         clock = mounted_hooks.require_here().now
         generation = mounted_hooks.generations[stage.name]
         seats = generation.seats
         decided: tuple[Seat, ...] = ()
-        own = params is not None and not self._listeners.all
         if only is not None:
             seats = seats_named(only, seats)
-            if seats and (seats[0].guard or not seats[0].hook.takes_bytes):
-                params = None  # it compares the payload with its bytes, and another sender may write it differently
         resumed = answered is not None or skip
         if resumed:
             seats, decided = seats_after_pause(stage, seats, mounted_hooks.by_name, answered, skip)
@@ -206,14 +204,15 @@ class Engine(BaseEngine):
         if self._listeners.all:
             account = self._listeners.begin(stage, payload)
             if account.payload is not payload:
-                payload, params = account.payload, None
+                payload = account.payload
             if resumed:
                 account.resumed(answered, skip)
         generation.running += 1
         try:
-            encoded = Encoded(payload, params, own=own)
+            if encoded is None or account is not None or (seats and seats[0].guard):
+                encoded = Encoded(payload)
             run = run_chain if len(seats) < FEWEST else _run_long_chain
-            outcome = await run(stage, seats, encoded, clock, generation.budget, edited, account, decided, within)
+            outcome = await run(stage, seats, encoded, clock, generation.budget, edited, account, decided, within, task)
         except BaseException as error:
             if account is not None:
                 account.abandoned(error)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ..process.start_turns import StartTurns
     from ..protocol.raw_line import RawLine
     from ..transport.nats.connections import Connections
-    from ..transport.reactor import Reactor
+    from ..transport.reactor import AskingTask, Reactor
 
     Complete: TypeAlias = Callable[[str, str | None], str | Awaitable[str]]
     """Asks a model: takes a prompt and a model's name (None for the default), and returns the text of the answer."""
@@ -50,6 +50,8 @@ class Question(Generic[P]):
     """When the hook was asked."""
     retries: int = 0
     """How often the hook was asked before, and failed."""
+    task: AskingTask | None = None
+    """The task in which the hook is asked, if it enforces the deadline."""
     degraded: str = ""
     """Set by the hook if another one decided in its place: that one's name, and the cause."""
     stand_in: Hook | None = None

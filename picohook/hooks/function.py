@@ -61,15 +61,29 @@ class FunctionHook(QueuedEventsHook):
         super().open(host)
         self._threads = anyio.CapacityLimiter(THREADS)
         self._scope = type(anyio.CancelScope())  # of this event loop: `anyio.CancelScope` asks at each call which it is
+        self._cancelled = anyio.get_cancelled_exc_class()
 
     async def handle(self, question: Question[Any]) -> Decision:
-        stage = question.stage
-        with self._scope(deadline=question.deadline) as scope:
-            answer = await self._call(self._handlers[stage.name], question.payload)
-        if scope.cancelled_caught or (stage.approves and self._host.reactor.now() > question.deadline):
+        stage, task = question.stage, question.task
+        given = (None if self.spec.retry else question.shared.lend()) or question.encoded
+        function = self._handlers[stage.name]
+        if task is None or self.spec.retry:
+            with self._scope(deadline=question.deadline) as scope:
+                answer = await self._call(function, given.payload)
+            is_late = scope.cancelled_caught
+        else:
+            is_late = False
+            task.ends_at(question.deadline)
+            try:
+                answer = await self._call(function, given.payload)
+            except self._cancelled:
+                if not task.is_late:
+                    raise
+                is_late = True
+        if is_late or (stage.approves and self._host.reactor.now() > question.deadline):
             raise HookTimeoutError("no answer in time", hook=self.name)
         decision = _read(stage, answer)
-        return decision if question.encoded.intact else _changed_in_place(question, decision)
+        return decision if given.intact else _changed_in_place(stage, given, decision)
 
     async def take(self, event: Event) -> None:
         if self._on_event is not None:
@@ -112,19 +126,19 @@ def _read(stage: Stage[Any], answer: Any) -> Decision:
     return read_decision(stage, answer)
 
 
-def _changed_in_place(question: Question[Any], decision: Decision) -> Decision:
-    """The decision with the changes that the function made in place.
+def _changed_in_place(stage: Stage[Any], given: Encoded[Any], decision: Decision) -> Decision:
+    """The decision with the changes that the function made in place, which are undone.
 
     Raises `HookReplyError` for a change that the stage does not allow.
     """
-    stage = question.stage
     if isinstance(decision, Approve):
         raise HookReplyError(
             "it changed the call in place: an approver says yes or no, a hook at before_tool can change it"
         )
     if not isinstance(decision, Continue | Modify | Respond | Retry):
         return decision  # it ends the chain, so the changes do not matter
-    before, after = decode_value(question.encoded.params()), decode_value(Encoded(question.payload).params())
+    before, after = decode_value(given.params()), decode_value(Encoded(given.payload).params())
+    given.restore()
     changed = _difference(before, after)
     unchangeable = changed.keys() - stage.editable
     if unchangeable:

@@ -20,6 +20,8 @@ from ..wire import words
 from .base import Hook, HookStatus, Question, StateChange
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
     from ..model.decisions import Decision
     from ..model.payloads import Payload
     from ..model.spec import HookSpec
@@ -126,16 +128,18 @@ class NatsHook(Hook):
 
     # Asking.
 
-    async def handle(self, question: Question[Any]) -> Decision:
-        fallback = None if question.stage.approves else self._fallback()
-        deadline = question.deadline
-        if fallback is not None:
-            deadline -= (question.deadline - question.begun) * KEPT_FOR_FALLBACK
+    def handle(self, question: Question[Any]) -> Awaitable[Decision]:
+        if self.spec.fallback is None or question.stage.approves:
+            return self._ask(question, question.deadline)
+        assert self._host.find is not None
+        return self._ask_or(self._host.find(self.spec.fallback), question)
+
+    async def _ask_or(self, fallback: Hook, question: Question[Any]) -> Decision:
+        """Ask the workers, or the fallback if that fails."""
+        deadline = question.deadline - (question.deadline - question.begun) * KEPT_FOR_FALLBACK
         try:
             return await self._ask(question, deadline)
         except HookError as error:
-            if fallback is None:
-                raise
             cause, now = failure_policy.cause(error), self._host.reactor.now()
             instead = Question(question.stage, question.shared, question.deadline, question.limit, now)
             decision = await fallback.handle(instead)
@@ -143,13 +147,6 @@ class NatsHook(Hook):
             self.metrics.stages[question.stage.name].degraded[cause] += 1
             self.failures.add(question.stage.name, cause, str(error), decision.action, now)
             return decision
-
-    def _fallback(self) -> Hook | None:
-        name = self.spec.fallback
-        if name is None:
-            return None
-        assert self._host.find is not None
-        return self._host.find(name)
 
     async def _ask(self, question: Question[Any], deadline: float) -> Decision:
         """Ask the workers, if the breaker allows it, and report the result to the breaker."""

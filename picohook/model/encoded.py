@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from pydantic import ValidationError
 
 from ..errors import EncodeError, PicohookError
-from ..protocol.codec import encode, encode_part, encode_with_parts
+from ..protocol.codec import decode_value, encode, encode_part, encode_with_parts
 from .payloads import Meta, Payload
 from .stages import STAGES
+
+if TYPE_CHECKING:
+    from typing import Self
 
 P = TypeVar("P", bound=Payload)
 
@@ -41,10 +46,40 @@ class Encoded(Generic[P]):
             self._params = made or encode(payload.wire())
         return self._params
 
+    @classmethod
+    def read(cls, kind: type[P], params: bytes) -> Encoded[P] | None:
+        """The payload in the params of a request, which nobody else has. None if they are not what `params` would return.
+
+        So they are valid, and say the same to every reader.
+        """
+        try:
+            payload: P = kind.__pydantic_validator__.validate_json(
+                params
+            )  # `model_validate_json`, without its own options
+        except ValidationError:
+            return None
+        made = cls(payload, params, own=True)
+        return made if made.intact else None
+
+    def lend(self) -> Self | None:
+        """This object, for a hook that uses the payload in place of a copy, and afterwards calls `restore` if it is not intact.
+
+        None if other code has the payload.
+        """
+        return self if self._own else None
+
+    def restore(self) -> None:
+        """Undo the changes that were made in place, if it was lent."""
+        if self._own:
+            fresh = type(self.payload).model_validate(decode_value(self.params()))
+            self.payload.__dict__.update(fresh.__dict__)
+
     @property
     def intact(self) -> bool:
         """Whether the payload still has these bytes. It does not if it was changed in place."""
         try:
+            if self._own:  # its meta is not shared, so it is not kept
+                return encode(self.payload.wire()) == self.params()
             return self._params is None or Encoded(self.payload).params() == self._params
         except EncodeError:
             return False

@@ -17,16 +17,17 @@ from pydantic import ValidationError
 from ..engine.seat import longest
 from ..errors import NatsError, PicohookError
 from ..model.answers import answer_of
+from ..model.encoded import Encoded
 from ..model.stages import STAGES
 from ..observe.log import Log
-from ..protocol.codec import between_id_and_params, decode, decode_value, encode
+from ..protocol.codec import decode, decode_value, encode
 from ..protocol.messages import Request
 from ..transport.event_loop import current_reactor
 from ..transport.nats import headers, subjects
 from ..transport.nats.calls import BUSY_CODE
 from ..transport.nats.message import Message, answer_head
 from ..transport.nats.service import ServedHook, encoded, tell
-from ..transport.reactor import PROGRESS
+from ..transport.reactor import PROGRESS, AskingTask, noticing
 from ..wire import words
 from ..wire.text import cut
 from ..wire.version import VERSION
@@ -35,13 +36,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from ..engine.engine import Engine
+    from ..model.decisions import Outcome
     from ..model.stages import Stage
     from ..observe.log import Logger
     from ..transport.nats.connection import Listening, NatsConnection
 
 MAX_IN_FLIGHT = 64
 """The most questions that a worker answers at the same time. It refuses more at once, so that a host can ask another worker."""
-AT_A_TIME = 16
+AT_A_TIME = 32
 """The most questions that are begun in one round of the event loop. So the first answers are sent while others are made."""
 GRACE = 30.0
 """Seconds that open questions have when the worker ends."""
@@ -81,12 +83,12 @@ class NatsWorker:
         self._changed = anyio.Event()
         self._idle = anyio.Event()
         self._serving: dict[str, tuple[ServedHook, list[Listening]]] = {}
-        self._calls: dict[str, anyio.CancelScope] = {}
+        self._calls: dict[str, _Question] = {}
         """The questions that are being answered, by the subject of the answer."""
-        self._waiting: deque[tuple[ServedHook, Message, float]] = deque()
-        """The questions that are not begun yet, and when they came."""
-        self._begun = 0
-        """How many were begun in this round of the event loop."""
+        self._waiting: deque[_Question] = deque()
+        """The questions that are not begun yet."""
+        self._starting = 0
+        """How many tasks were started that answer questions, and do not wait for an answer yet."""
         self.config_digest: Callable[[], str] = str
         """Returns the digest of the worker's configuration, for `$SRV.INFO`."""
 
@@ -120,8 +122,8 @@ class NatsWorker:
                 await self._drain()
                 self._tasks.cancel_scope.cancel()
         finally:
-            for scope in self._calls.values():
-                scope.cancel()
+            for question in self._calls.values():
+                question.give_up()
             self._host.on_mounted.discard(self._host_changed)
 
     def _host_changed(self) -> None:
@@ -186,95 +188,111 @@ class NatsWorker:
             about = f"{len(self._calls)} questions are in flight at this worker"
             self._reply(served, message, _error(decode(message.data), BUSY_CODE, about))
             return
-        self._calls[message.reply] = self._scope()
+        self._calls[message.reply] = question = _Question(served, message, self._reactor.now())
         served.in_flight += 1
-        self._waiting.append((served, message, self._reactor.now()))
-        if not self._begun:
-            self._begin()
-            self._reactor.soon(self._begin_more)
-        elif self._begun < AT_A_TIME:
-            self._begin()
+        self._waiting.append(question)
+        if not self._starting:
+            self._start()
 
-    def _begin(self) -> None:
-        """Begin to answer the question that waits longest."""
-        served, message, came = self._waiting.popleft()
-        self._begun += 1
-        self._reactor.spawn(
-            functools.partial(self._answer, served, message, self._calls[message.reply], came),
-            functools.partial(self._answered, served, message.reply),
-        )
+    def _start(self) -> None:
+        """Start a task that answers questions."""
+        self._starting += 1
+        self._reactor.spawn(_Answering(self, self._scope()).run, _nothing)
 
-    def _begin_more(self) -> None:
-        """Begin with the next questions that wait, in each round of the event loop, until none waits."""
-        self._begun = 0
-        while self._waiting and self._begun < AT_A_TIME:
-            self._begin()
-        if self._begun:
-            self._reactor.soon(self._begin_more)
+    def next(self) -> _Question | None:
+        """The question that waits longest; None if none waits. Called by the tasks that answer."""
+        return self._waiting.popleft() if self._waiting else None
 
-    async def _answer(self, served: ServedHook, message: Message, scope: anyio.CancelScope, came: float) -> None:
-        """Answer a question that came at this time, unless its host gives up or has no time left."""
-        now = self._reactor.now
+    def began(self, *, more: bool) -> None:
+        """A task that was started has begun to wait for an answer, or has ended. Others answer what is left.
+
+        With `more`, it is likely that they have to wait, too.
+        """
+        self._starting -= 1
+        wanted = min(len(self._waiting), AT_A_TIME if more else 1)
+        while self._starting < wanted:
+            self._start()
+
+    async def answer(self, question: _Question) -> None:
+        """Answer a question, unless it has no time left."""
+        now, served, message = self._reactor.now, question.served, question.message
         begun = now()
         try:
-            within = came + _seconds_left(message) - begun
-            with scope:
-                if within > 0:
-                    self._reply(served, message, await self._ask(served, message, within))
-            if within <= 0 or scope.cancelled_caught:
+            question.within = within = question.came + _seconds_left(message) - begun
+            if within <= 0:
                 served.cancelled += 1
+                return
+            asked = self._read(question)
+            if isinstance(asked, bytes):
+                self._reply(served, message, asked)
+                return
+            stage, encoded = asked
+            try:
+                outcome = await self._host.ask_hook(
+                    served.name, stage, encoded, within=longest(within), task=question.task
+                )
+            except PicohookError as error:  # the host is closing, or a payload cannot be sent
+                line = self._failed(served, question.number, HOOK_FAILED, str(error))
+            else:
+                line = self._line(question, stage, encoded, outcome)
+            self._reply(served, message, line)
         except Exception as error:  # noqa: BLE001 - a fault of ours must not end the worker
             self._log.error("a question could not be answered", hook=served.name, why=repr(error))
-        served.seconds += now() - begun
+        finally:
+            served.seconds += now() - begun
 
-    def _answered(self, served: ServedHook, reply: str) -> None:
-        served.in_flight -= 1
-        del self._calls[reply]
+    def ended(self, question: _Question) -> None:
+        """The question was answered, or nobody wants its answer."""
+        question.served.in_flight -= 1
+        del self._calls[question.message.reply]
         if not self._calls:
             self._idle.set()
 
-    async def _ask(self, served: ServedHook, message: Message, within: float) -> bytes:
-        """The line with the hook's answer."""
-        request = decode(message.data)
+    def _read(self, question: _Question) -> tuple[Stage[Any], Encoded[Any]] | bytes:
+        """The stage and the payload of a question, whose number it notes; or the line with the error if it has none."""
+        body = question.message.data
+        found = _QUESTION.match(body)
+        if found is not None and body.endswith(b"}"):
+            known = STAGES.get(found[2].decode())
+            encoded = None if known is None else Encoded.read(known.payload, body[found.end() : -1])
+            if known is not None and encoded is not None:
+                question.number = int(found[1])
+                return known, encoded
+        # It is not written as hosts of picohook write it.
+        served, request = question.served, decode(body)
         if not isinstance(request, Request) or type(request.id) is not int or not isinstance(request.params, dict):
             return self._failed(
                 served, request, INVALID_REQUEST, "not a request with params and a whole number as its id"
             )
+        question.number = request.id
         stage = _STAGE_OF.get(request.method)
         if stage is None:
             return self._failed(served, request, NOT_SERVED, f"there is no method {cut(request.method, 80)!r}")
         try:
-            payload = stage.given(request.params)
+            return stage, Encoded(stage.given(request.params), own=True)
         except ValidationError as error:
             return self._failed(served, request, INVALID_PARAMS, str(error.errors(include_url=False)[0]["msg"]))
-        try:
-            params = _params(message.data, request)
-            PROGRESS.set(self._progress_of(served, message, request.id, within))
-            outcome = await self._host.ask_hook(served.name, stage.name, payload, within=longest(within), params=params)
-        except PicohookError as error:  # the host is closing, or a payload cannot be sent
-            return self._failed(served, request, HOOK_FAILED, str(error))
+
+    def _line(self, question: _Question, stage: Stage[Any], encoded: Encoded[Any], outcome: Outcome[Any]) -> bytes:
+        """The line with the answer that has the same effect as this outcome of asking the hook."""
+        served, number = question.served, question.number
         if not outcome.trail:
-            return self._failed(served, request, NOT_SERVED, f"the hook is not asked at {stage.name}")
+            return self._failed(served, number, NOT_SERVED, f"the hook is not asked at {stage.name}")
         (entry,) = outcome.trail
         if entry.failure is not None:
-            return self._failed(served, request, HOOK_FAILED, f"{entry.failure}: {entry.error}")
+            return self._failed(served, number, HOOK_FAILED, f"{entry.failure}: {entry.error}")
         plain = entry.notes is None and not entry.reason and entry.error is None
         if outcome.action == words.CONTINUE and not stage.approves and plain:
-            return b'{"jsonrpc":"2.0","id":%d,"result":{"action":"continue"}}' % request.id  # as nearly always
-        return encode({"jsonrpc": "2.0", "id": request.id, "result": answer_of(stage, payload, outcome)})
+            return b'{"jsonrpc":"2.0","id":%d,"result":{"action":"continue"}}' % number  # as nearly always
+        return encode({"jsonrpc": "2.0", "id": number, "result": answer_of(stage, encoded.payload, outcome)})
 
-    def _progress_of(self, served: ServedHook, message: Message, number: int, within: float) -> Callable[[], None]:
-        """A function that tells the asking host of progress, `UPDATES` times at the most in the time that the host gives."""
-        next_at = -math.inf
-
-        def tell() -> None:
-            nonlocal next_at
-            now = self._reactor.now()
-            if now >= next_at:
-                next_at = now + within / UPDATES
-                self._reply(served, message, b'{"jsonrpc":"2.0","method":"host.progress","params":{"id":%d}}' % number)
-
-        return tell
+    def tell_progress(self, question: _Question) -> None:
+        """Tell the asking host of progress, `UPDATES` times at the most in the time that the host gives."""
+        now = self._reactor.now()
+        if now >= question.tells_at:
+            question.tells_at = now + question.within / UPDATES
+            line = b'{"jsonrpc":"2.0","method":"host.progress","params":{"id":%d}}' % question.number
+            self._reply(question.served, question.message, line)
 
     def _failed(self, served: ServedHook, request: object, code: int, why: str) -> bytes:
         served.errors += 1
@@ -284,25 +302,22 @@ class NatsWorker:
     def _reply(self, served: ServedHook, message: Message, line: bytes) -> None:
         """Answer, or log why it is not possible. The digest is of the question as it came here."""
         head = answer_head(hashlib.sha256(message.data).hexdigest().encode())
+        send, at_once = self._connection.send, len(self._calls) <= 1
         try:
             try:
-                self._send(message.reply, line, head)
+                send(Message(message.reply, line, "", head), at_once=at_once)
             except NatsError as error:
                 if error.cause != "too_large":
                     raise
                 shorter = self._failed(served, decode(message.data), HOOK_FAILED, f"its answer: {error}")
-                self._send(message.reply, shorter, head)
+                send(Message(message.reply, shorter, "", head), at_once=at_once)
         except NatsError as error:
             self._log.warning("an answer was not sent", hook=served.name, why=str(error))
 
-    def _send(self, to: str, line: bytes, head: bytes) -> None:
-        self._connection.send(Message(to, line, head=head), at_once=len(self._calls) <= 1)
-
     def _cancelled(self, message: Message) -> None:
-        told = _object(message.data)
-        scope = self._calls.get(str(told.get("reply")))
-        if scope is not None:
-            scope.cancel()
+        question = self._calls.get(str(_object(message.data).get("reply")))
+        if question is not None:
+            question.give_up()
 
     # Status of the worker.
 
@@ -330,6 +345,90 @@ class NatsWorker:
             self._log.debug("statistics were not sent", why=str(error))
 
 
+class _Question:
+    """A question that is to be answered."""
+
+    __slots__ = ("came", "is_given_up", "message", "number", "served", "task", "tells_at", "within")
+
+    def __init__(self, served: ServedHook, message: Message, came: float) -> None:
+        self.served = served
+        self.message = message
+        self.came = came
+        """When it came."""
+        self.task: AskingTask | None = None
+        """The task that answers it; None if it is not begun."""
+        self.is_given_up = False
+        """Whether its host gave it up before it was begun."""
+        self.number = 0
+        """The id of its request."""
+        self.within = 0.0
+        """The seconds for its answer."""
+        self.tells_at = -math.inf
+        """When its host may be told of progress."""
+
+    def give_up(self) -> None:
+        """The answer is not wanted any more."""
+        self.is_given_up = True
+        if self.task is not None:
+            self.task.give_up()
+
+
+class _Answering(AskingTask):
+    """A task that answers questions: one after another, as long as their answers are there at once.
+
+    When it has to wait for an answer, another task is started for the next questions.
+    """
+
+    __slots__ = ("_at_once", "_is_starting", "_question", "_worker")
+
+    def __init__(self, worker: NatsWorker, scope: anyio.CancelScope) -> None:
+        super().__init__(scope)
+        self._worker = worker
+        self._is_starting = True
+        """Whether it has not waited for an answer yet."""
+        self._at_once = 0
+        """How many answers were there at once."""
+        self._question: _Question | None = None
+
+    def waits(self) -> None:
+        super().waits()
+        if self._is_starting:
+            self._is_starting = False
+            self._worker.began(more=not self._at_once)
+
+    async def run(self) -> None:
+        worker = self._worker
+        PROGRESS.set(self._tell_progress)
+        with self._scope:
+            await noticing(self._answer(), self.waits)
+        if self._question is not None and self._scope.cancelled_caught:
+            self._question.served.cancelled += 1
+        if self._is_starting:
+            worker.began(more=False)
+
+    async def _answer(self) -> None:
+        worker = self._worker
+        while self._is_starting and self._at_once < AT_A_TIME and (question := worker.next()) is not None:
+            self._question = question
+            question.task = self
+            try:
+                if question.is_given_up:
+                    question.served.cancelled += 1
+                else:
+                    await worker.answer(question)
+            finally:
+                worker.ended(question)
+            self._at_once += 1
+
+    def _tell_progress(self) -> None:
+        if self._question is not None:
+            self._worker.tell_progress(self._question)
+
+
+def _nothing() -> None:
+    """A task has ended that answers questions."""
+
+
 def _seconds_left(message: Message) -> float:
     """The seconds that the host gives for the answer; no limit if it says none."""
     found = _DEADLINE.search(message.head)
@@ -347,16 +446,15 @@ def _is_served(hook: Any) -> bool:
 _STAGE_OF: Mapping[str, Stage[Any]] = {stage.method: stage for stage in STAGES.values()}
 
 
-def _params(body: bytes, request: Request) -> bytes | None:
-    """The bytes of the request's params, if it is written as hosts of picohook write it; None otherwise."""
-    if type(request.id) is not int:
-        return None
-    before = b'{"jsonrpc":"2.0","id":%d%s' % (request.id, between_id_and_params(request.method))
-    return body[len(before) : -1] if body.startswith(before) else None
+_QUESTION = re.compile(rb'\{"jsonrpc":"2\.0","id":([1-9][0-9]{0,17}),"method":"hook\.([a-z_]{1,40})","params":')
+"""The beginning of a question as hosts of picohook write it, up to the params."""
 
 
-def _error(request: object, code: int, why: str) -> bytes:
-    number = request.id if isinstance(request, Request) and type(request.id) in {int, str} else None
+def _error(number: object, code: int, why: str) -> bytes:
+    """The line with an error for the question with this number, or for this request."""
+    if isinstance(number, Request):
+        number = number.id
+    number = number if type(number) in {int, str} else None
     return encode({"jsonrpc": "2.0", "id": number, "error": {"code": code, "message": cut(why, words.MAX_REASON)}})
 
 

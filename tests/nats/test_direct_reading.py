@@ -39,7 +39,9 @@ class Reads:
         self.all = []
         self.reader = asyncio.StreamReader()
         self.parser = Parser(self)
-        self.protocol = DirectReading(asyncio.StreamReaderProtocol(self.reader), self.reader, self.parser, self.take)
+        earlier = asyncio.StreamReaderProtocol(self.reader)
+        self.protocol = DirectReading(earlier, self.reader, self.parser, self.take, self.taken)
+        self.reads = []
         self.task = asyncio.get_running_loop().create_task(self.read())
 
     def take(self, number, *message):
@@ -47,6 +49,9 @@ class Reads:
             return False
         self.all.append((number, *message))
         return True
+
+    def taken(self):
+        self.reads.append(len(self.all))
 
     async def read(self):
         while data := await self.reader.read(1 << 15):
@@ -84,20 +89,33 @@ def test_every_message_is_read_once_and_in_order_wherever_the_stream_is_cut(wait
     asyncio.run(cut_everywhere())
 
 
-def test_a_message_with_headers_that_comes_alone_is_handed_over_at_once():
+def test_messages_with_headers_are_handed_over_at_once_also_several_and_those_in_parts():
     async def directly():
         reads = Reads()
         message = STREAM[: STREAM.index(b"HMSG", 1)]
         reads.protocol.data_received(message)
-        assert reads.all == READ[:1]
-        reads.protocol.data_received(2 * message)
-        reads.protocol.data_received(message)
-        assert reads.all == READ[:1]
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
-        assert reads.all == 4 * READ[:1]
-        reads.protocol.data_received(message)
-        assert reads.all == 5 * READ[:1]
+        reads.protocol.data_received(2 * message + message[:20])
+        reads.protocol.data_received(message[20:-1])
+        assert (reads.all, reads.reads) == (3 * READ[:1], [1, 3])
+        reads.protocol.data_received(message[-1:] + message)
+        assert (reads.all, reads.reads) == (5 * READ[:1], [1, 3, 5])
         await reads.end()
 
     asyncio.run(directly())
+
+
+def test_messages_after_those_that_nats_py_has_not_read_wait_for_it():
+    async def waiting():
+        reads = Reads()
+        message = STREAM[: STREAM.index(b"HMSG", 1)]
+        reads.protocol.data_received(b"PING\r\n" + message)
+        reads.protocol.data_received(message)
+        assert reads.all == []
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert reads.all == ["ping", *2 * READ[:1]]
+        reads.protocol.data_received(message)
+        assert reads.all == ["ping", *3 * READ[:1]]
+        await reads.end()
+
+    asyncio.run(waiting())

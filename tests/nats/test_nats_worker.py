@@ -109,6 +109,44 @@ async def test_the_host_learns_that_a_worker_refused_an_edit(host, other):
     assert [hook.metrics.stages["before_llm"].refused_edits for hook in (edits, asking)] == [1, 1]
 
 
+async def test_changes_in_place_reach_the_host_if_the_hook_continues(host, served):
+    async def change(call):
+        call.arguments["command"] = "ls"
+        return {"action": "deny_tool"} if call.tool == "sh" else None
+
+    async with served(change) as worker, host() as it:
+        edited, denied = [
+            await it.before_tool(ToolCall(tool=tool, arguments={"command": "rm"})) for tool in ("bash", "sh")
+        ]
+        (hook,) = worker.hooks
+    assert (edited.action, edited.payload.arguments) == ("modify", {"command": "ls"})
+    assert (denied.action, denied.payload.arguments) == ("deny_tool", {"command": "rm"})
+    assert hook.errors == 0
+
+
+@pytest.mark.parametrize("stage", ["before_tool", "approve_tool"])
+@pytest.mark.parametrize("retry", [0, 1])
+async def test_a_hook_is_cut_off_at_its_own_timeout_and_others_are_still_asked(host, other, stage, retry):
+    cut_off = []
+
+    async def slow(call):
+        if call.tool != "slow":
+            return {"approved": True} if stage == "approve_tool" else None
+        try:
+            await anyio.sleep_forever()
+        finally:
+            cut_off.append(call.tool)
+
+    hook = FunctionHook("policy", {stage: slow}, timeout=0.05, approval_timeout=0.05, retry=retry)
+    async with Serving(other(), hook) as worker, host(stages=(stage,)) as it:
+        outcomes = [await it.ask(stage, ToolCall(tool=tool)) for tool in ("slow", "fast", "slow", "fast")]
+        (counts,) = worker.hooks
+    assert [outcome.trail[0].failure for outcome in outcomes] == ["refused", None, "refused", None]
+    assert "timeout: no answer in time" in outcomes[0].reason
+    assert len(cut_off) == (2 if stage == "approve_tool" else 2 + 2 * retry)
+    assert (counts.errors, counts.cancelled, counts.in_flight) == (2, 0, 0)
+
+
 async def test_a_hook_that_fails_is_a_failure_for_the_host_whatever_the_worker_counts_it_as(host, served):
     def fail(_):
         raise RuntimeError("broken")

@@ -42,17 +42,6 @@ _HEAD = b"NATS/1.0\r\n%b: %%b\r\n%b: %%d\r\n%b: %%b\r\n\r\n" % tuple(
 )
 
 
-class _Call:
-    """A call that waits for its answer."""
-
-    __slots__ = ("digest", "id", "promise")
-
-    def __init__(self, promise: Promise, digest: bytes, id: str) -> None:  # noqa: A002 - what it is
-        self.promise = promise
-        self.digest = digest
-        self.id = id
-
-
 class Calls:
     """Asks the workers that serve a hook, and gives each answer to the call that waits for it.
 
@@ -88,7 +77,10 @@ class Calls:
         self._cancel_subject = subjects.cancel(tenant, served)
         self._inbox = f"{connection.inbox_prefix}.{secrets.token_hex(12)}"
         self._listening: Listening | None = None
-        self._pending: dict[int, _Call] = {}
+        self._pending: dict[int, Promise] = {}
+        """The calls that wait for an answer, by their numbers. Each is about a stage, a digest and the name of a question."""
+        self._ended: list[tuple[Promise, Any]] = []
+        """The calls that were answered in this read."""
         self._next = 1
         self._deadlines = Deadlines(reactor, self, self._timed_out)
         self._on_cancel = self._abandoned  # stored, because each lookup of a method makes an object
@@ -110,7 +102,7 @@ class Calls:
     @property
     def waiting(self) -> list[Promise]:
         """The calls that wait for an answer."""
-        return [call.promise for call in self._pending.values()]
+        return list(self._pending.values())
 
     def in_flight(self) -> int:
         """How many calls wait for an answer."""
@@ -118,8 +110,8 @@ class Calls:
 
     def pending_token(self, request_id: object) -> Promise | None:
         """The call with this number, if it waits for an answer."""
-        call = self._pending.get(request_id)  # type: ignore[call-overload]
-        return None if call is None else call.promise
+        found: Promise | None = self._pending.get(request_id)  # type: ignore[call-overload]
+        return found
 
     @property
     def is_refused(self) -> bool:
@@ -154,12 +146,12 @@ class Calls:
         except NatsError as error:
             raise HookUnavailableError(str(error), cause=error.cause, hook=self._name) from None
         promise = self._reactor.promise(self._on_cancel)
-        promise.about = stage
+        promise.about = stage, digest, question_id
         promise.request = number
         promise.deadline = deadline
         promise.limit = limit
         promise.timeout = deadline - now
-        self._pending[number] = _Call(promise, digest, question_id)
+        self._pending[number] = promise
         self.calls += 1
         if deadline < self._deadlines.next:
             self._deadlines.add(promise)
@@ -173,10 +165,7 @@ class Calls:
         """Fail all calls in flight."""
         calls, self._pending = self._pending, {}
         self._reactor.settle(
-            [
-                (call.promise, Failure(HookUnavailableError(why, cause=cause, hook=self._name)))
-                for call in calls.values()
-            ]
+            [(call, Failure(HookUnavailableError(why, cause=cause, hook=self._name))) for call in calls.values()]
         )
 
     def connection_changed(self) -> None:
@@ -190,12 +179,10 @@ class Calls:
             self.fail_all(connection.last_error, FORBIDDEN)
         else:
             refused = [
-                call
-                for call in self._pending.values()
-                if connection.is_refused(self._subject_of(call.promise.about.name))
+                call for call in self._pending.values() if connection.is_refused(self._subject_of(call.about[0].name))
             ]
             ended = [
-                (call.promise, HookUnavailableError(connection.last_error, cause=FORBIDDEN, hook=self._name))
+                (call, HookUnavailableError(connection.last_error, cause=FORBIDDEN, hook=self._name))
                 for call in refused
             ]
             for promise, _ in ended:
@@ -205,22 +192,22 @@ class Calls:
     # Giving up.
 
     def _abandoned(self, promise: Promise) -> None:
-        if call := self._pending.pop(promise.request, None):
-            self._tell_workers(call)
+        if self._pending.pop(promise.request, None) is not None:
+            self._tell_workers(promise)
 
     def _timed_out(self, promises: list[Promise]) -> None:
         ended = []
         for promise in promises:
-            call = self._pending.pop(promise.request)
+            del self._pending[promise.request]
             self.timeouts += 1
-            self._tell_workers(call)
+            self._tell_workers(promise)
             message = f"no answer within {shown_seconds(promise.timeout)} s"
             ended.append((promise, Failure(HookTimeoutError(message, hook=self._name))))
         self._reactor.settle(ended)
 
-    def _tell_workers(self, call: _Call) -> None:
+    def _tell_workers(self, call: Promise) -> None:
         """Tell all workers that this call was cancelled."""
-        body = encode({"id": call.id, "reply": f"{self._inbox}.{call.promise.request}"})
+        body = encode({"id": call.about[2], "reply": f"{self._inbox}.{call.request}"})
         try:
             self._connection.publish(self._cancel_subject, body)
         except NatsError as error:
@@ -241,15 +228,21 @@ class Calls:
             return
         outcome = self._outcome(call, message)
         if outcome is not None:
-            del self._pending[call.promise.request]
-            self._reactor.settle(((call.promise, outcome),))
+            del self._pending[call.request]
+            self._ended.append((call, outcome))
+            if len(self._ended) == 1:
+                self._connection.after_read(self._settle)
 
-    def _outcome(self, call: _Call, message: Message) -> Any:
+    def _settle(self) -> None:
+        ended, self._ended = self._ended, []
+        self._reactor.settle(ended)
+
+    def _outcome(self, promise: Promise, message: Message) -> Any:
         """The decision in an answer, or a `Failure`; None for progress, after which the call still waits."""
-        promise, stage = call.promise, call.promise.about
+        stage, digest, _ = promise.about
         if not message.data and message.is_from_nobody:
             return self._failure(f"no worker serves {self._served!r}", ABSENT)
-        if message.head != answer_head(call.digest) and message.headers.get(headers.DIGEST) != call.digest.decode():
+        if message.head != answer_head(digest) and message.headers.get(headers.DIGEST) != digest.decode():
             return self._failure("its answer is to another question: it does not repeat the digest", DIGEST)
         if not stage.approves:
             digits, short = COMPACT.read(message.data)
@@ -280,7 +273,7 @@ class Calls:
         if isinstance(message, Response):
             if message.id != promise.request or type(message.id) is not int:
                 return Reply(error="its answer has the id of another question")
-            return read_response(message, strict=promise.about.approves)
+            return read_response(message, strict=promise.about[0].approves)
         if isinstance(message, Notification) and message.method == words.PROGRESS:
             promise.deadline = min(self._reactor.now() + promise.timeout, promise.limit)
             return None

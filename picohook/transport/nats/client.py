@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 CLOSE = 1.0
 """Seconds for the last messages, and for the end of a connection. A server that is stopped takes neither."""
+A_WRITE = 32
+"""How many messages share a write at the most. So the other side begins with the first ones while others are made."""
 _PARTS = ("_pending", "_pending_data_size", "_flush_queue", "_transport", "_ps")
 _RECEIVED = ("self", "sid", "subject", "reply", "data", "headers")
 """The parameters of `_process_msg`."""
@@ -39,6 +41,8 @@ class Client(PublicClient):
         self.has_short_way = all(hasattr(self, name) for name in _PARTS) and tuple(receives.parameters) == _RECEIVED
         """Whether this version of nats-py has the parts that the short way needs."""
         self._callbacks: dict[int, Callable[[Message], None]] = {}
+        self._after_read: list[Callable[[], None]] = []
+        self._will_write = False
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def listen(self, subject: str, queue: str, callback: Callable[[Message], None], pending: int) -> Subscription:
@@ -46,6 +50,7 @@ class Client(PublicClient):
 
         async def received(message: Msg) -> None:
             callback(Message(message.subject, message.data, message.reply, head_of(message.headers or {})))
+            self._have_read()
 
         subscription = await self.subscribe(subject, queue=queue, cb=received, pending_msgs_limit=pending)
         if self.has_short_way:
@@ -75,7 +80,9 @@ class Client(PublicClient):
         self._callbacks.pop(sid, None)
 
     async def _process_msg(self, sid: int, subject: bytes, reply: bytes, data: bytes, headers: bytes) -> None:
-        if not self._take(sid, subject, reply, data, headers or b""):
+        if self._take(sid, subject, reply, data, headers or b""):
+            self._have_read()
+        else:
             await super()._process_msg(sid, subject, reply, data, headers)
 
     def _take(self, sid: int, subject: bytes, reply: bytes, data: bytes, head: bytes) -> bool:
@@ -84,7 +91,7 @@ class Client(PublicClient):
         if callback is None:
             return False
         try:
-            callback(Message(subject.decode("utf-8", "replace"), data, reply.decode("utf-8", "replace"), head))
+            callback(Message(subject.decode(), data, reply.decode(), head))
         except Exception as error:  # noqa: BLE001 - it must not end the connection
             self._start(self._error_cb(error))
         return True
@@ -101,7 +108,23 @@ class Client(PublicClient):
         writer, reader = self._writer(), getattr(self._transport, "_io_reader", None)
         if self.has_short_way and writer is not None and reader is not None and hasattr(reader, "_buffer"):
             protocol: Any = writer.transport.get_protocol()
-            writer.transport.set_protocol(DirectReading(protocol, reader, self._ps, self._take))
+            writer.transport.set_protocol(DirectReading(protocol, reader, self._ps, self._take, self._have_read))
+
+    def after_read(self, callback: Callable[[], None]) -> None:
+        """Call back when the messages that came together have been given to their callbacks. Called in such a callback."""
+        self._after_read.append(callback)
+
+    def _have_read(self) -> None:
+        """Call those that waited for this. What they send shares a write."""
+        callbacks, self._after_read = self._after_read, []
+        self._will_write = True
+        try:
+            for callback in callbacks:
+                callback()
+        except Exception as error:  # noqa: BLE001 - it must not end the connection
+            self._start(self._error_cb(error))
+        finally:
+            self._write()
 
     def send(self, message: Message, at_once: bool) -> None:  # noqa: FBT001 - by position: the loop calls it
         """Send a message, if there is a connection. Without `at_once`, it shares a write with others of the loop's round."""
@@ -111,14 +134,26 @@ class Client(PublicClient):
             self._start(self.publish(message.subject, message.data, message.reply, message.headers or None))
             return
         line = message.line()
-        if at_once and not self._pending and (writer := self._writer()) is not None:
-            transport = writer.transport
-            if not transport.is_closing() and not transport.get_write_buffer_size():
-                transport.write(line)
-                return
         self._pending.append(line)
         self._pending_data_size += len(line)
-        if self._flush_queue is not None and self._flush_queue.empty():
+        if len(self._pending) >= A_WRITE or (at_once and not self._will_write):
+            self._write()
+        elif not self._will_write:
+            self._will_write = True
+            asyncio.get_running_loop().call_soon(self._write)
+
+    def _write(self) -> None:
+        """Write what waits, or leave it to nats-py, which waits until the server takes more."""
+        self._will_write = False
+        if not self._pending or not self.is_connected:
+            return
+        writer = self._writer()
+        if writer is not None and not writer.transport.is_closing() and not writer.transport.get_write_buffer_size():
+            data = b"".join(self._pending)
+            self._pending.clear()
+            self._pending_data_size = 0
+            writer.transport.write(data)
+        elif self._flush_queue is not None and self._flush_queue.empty():
             self._flush_queue.put_nowait(asyncio.Future())
 
     def _start(self, work: Any) -> None:

@@ -31,6 +31,9 @@ CANCEL_AGAIN = 0.1
 class ClientLoop(Protocol):
     """The loop in which the client runs, as the host's loop sees it."""
 
+    is_here: bool
+    """Whether it is the host's own loop."""
+
     async def run(self, work: Callable[[], Awaitable[T]]) -> T:
         """Run this in the client's loop, and return its result."""
 
@@ -56,6 +59,8 @@ def client_loop(reactor: Reactor) -> ClientLoop:
 
 class HostLoop:
     """The host's own loop, on asyncio: nothing is handed over."""
+
+    is_here = True
 
     def __init__(self) -> None:
         self._task: asyncio.Task[None] | None = None
@@ -84,6 +89,8 @@ class HostLoop:
 
 class ThreadLoop:
     """An asyncio loop in a thread of its own, beside a host on trio."""
+
+    is_here = False
 
     def __init__(self, reactor: Reactor) -> None:
         from anyio.from_thread import start_blocking_portal  # noqa: PLC0415 - starts threads

@@ -105,7 +105,9 @@ class NatsConnection:
 
     def send(self, message: Message, *, at_once: bool = False) -> None:
         """Send a message, as `publish` does. With `at_once`, it does not wait for others to share a write with."""
-        client = self._connected_client()
+        client = self._client
+        if client is None or not client.is_connected:
+            raise self.unreachable()
         size, waiting = len(message.data) + len(message.head), client.pending_data_size
         if size > client.max_payload:
             raise NatsError(
@@ -114,6 +116,16 @@ class NatsConnection:
         if waiting + size > MAX_OUTBOUND:
             raise NatsError(f"{waiting} bytes wait to be sent to the server", cause=UNREACHABLE)
         self._loop.soon(client.send, message, at_once)
+
+    def after_read(self, callback: Callable[[], None]) -> None:
+        """Call back when the messages that came together have been given to their callbacks. Called in such a callback.
+
+        What is sent then shares writes. Calls back at once if it is not known which messages came together.
+        """
+        if self._loop.is_here and self._client is not None:
+            self._client.after_read(callback)
+        else:
+            callback()
 
     async def listen(self, subject: str, callback: Callable[[Message], None], *, queue: str = "") -> Listening:
         """Call back with each message to this subject, in the host's loop. Works while there is no connection, too."""
@@ -191,7 +203,9 @@ class NatsConnection:
         client = self._client
         if client is None or client.is_closed:
             return  # `_keep` will
-        received = functools.partial(self._loop.tell, listening.callback)
+        received = listening.callback
+        if not self._loop.is_here:
+            received = functools.partial(self._loop.tell, received)
         listening.subscription = await client.listen(listening.subject, listening.queue, received, PENDING_MESSAGES)
 
     async def _unlisten(self, listening: Listening, *, drain: bool) -> None:

@@ -17,40 +17,68 @@ if TYPE_CHECKING:
     """Takes a message: its subscription's number, its subject, reply, body and head. Returns False if it is for nats-py."""
 
 _MESSAGE = re.compile(rb"HMSG (\S+) (\d+) (?:(\S+) )?(\d+) (\d+)\r\n")
+_BEGUN = re.compile(rb"H|HM|HMS|HMSG|HMSG [^\r\n]{0,4000}\r?")
+"""The beginning of the line that begins a message with headers."""
 
 
 class DirectReading(asyncio.Protocol):
-    """Hands over a message with headers as soon as it comes, and gives everything else to nats-py.
+    """Hands over messages with headers as soon as they come, and gives everything else to nats-py.
 
-    The task of nats-py takes two rounds of the event loop. Messages that come together share them, so they go to nats-py too,
-    and so does all that comes before it has read what it has.
+    The task of nats-py takes two rounds of the event loop, and most of the time of a message. What it has not read yet comes
+    before all later data, so until it has read that, everything goes to nats-py.
     """
 
     def __init__(
-        self, earlier: asyncio.StreamReaderProtocol, reader: asyncio.StreamReader, parser: Parser, take: Take
+        self,
+        earlier: asyncio.StreamReaderProtocol,
+        reader: asyncio.StreamReader,
+        parser: Parser,
+        take: Take,
+        taken: Callable[[], None],
     ) -> None:
+        """`taken` is called when the messages that came together are handed over."""
         self._earlier = earlier
         self._unread: bytearray = reader._buffer  # type: ignore[attr-defined]  # noqa: SLF001 - there is no public way
         self._parser = parser
         self._take = take
+        self._taken = taken
+        self._begun = b""
+        """The beginning of a message with headers."""
 
     def data_received(self, data: bytes) -> None:
         parser = self._parser
-        has_read_all = not self._unread and not parser.buf and parser.state == AWAITING_CONTROL_LINE
-        if not (has_read_all and self._is_taken(data)):
+        if self._begun:
+            data, self._begun = self._begun + data, b""
+        elif self._unread or parser.buf or parser.state != AWAITING_CONTROL_LINE:
             self._earlier.data_received(data)
+            return
+        at = self._hand_over(data)
+        if at < len(data):
+            rest = data[at:]
+            if _BEGUN.fullmatch(rest) or self._is_incomplete(rest):
+                self._begun = rest
+            else:
+                self._earlier.data_received(rest)
+        if at:
+            self._taken()
 
-    def _is_taken(self, data: bytes) -> bool:
-        """Hand over the data, if it is one whole message. Returns whether it was handed over."""
-        found = _MESSAGE.match(data)
-        if found is None:
-            return False
-        subject, number, reply, head_size, body_size = found.groups()
-        head = found.end()
-        body, end = head + int(head_size), head + int(body_size)
-        if end + 2 != len(data):
-            return False
-        return self._take(int(number), subject, reply or b"", data[body:end], data[head:body])
+    def _hand_over(self, data: bytes) -> int:
+        """Hand over the messages at the start of the data. Returns where the first other byte is."""
+        at, size, take = 0, len(data), self._take
+        while (found := _MESSAGE.match(data, at)) is not None:
+            subject, number, reply, head_size, body_size = found.groups()
+            head = found.end()
+            body, end = head + int(head_size), head + int(body_size)
+            if end + 2 > size or not take(int(number), subject, reply or b"", data[body:end], data[head:body]):
+                break
+            at = end + 2
+        return at
+
+    @staticmethod
+    def _is_incomplete(rest: bytes) -> bool:
+        """Whether this is a message with headers whose end is missing."""
+        found = _MESSAGE.match(rest)
+        return found is not None and found.end() + int(found[5]) + 2 > len(rest)
 
     # The rest is for the stream of nats-py.
 

@@ -190,7 +190,9 @@ class EventPublisher:
         if ack is None or ack.done():
             return
         if message.is_from_nobody:
-            self._fail(f"there is no stream {self._stream}: picohook nats create makes it")
+            self._fail(
+                f"there is no stream {self._stream} (picohook nats create makes it), or its servers are choosing a leader"
+            )
             return
         error = json.loads(message.data).get("error")
         if error is None:
@@ -203,6 +205,7 @@ class EventPublisher:
     def _fail(self, why: str) -> None:
         """Fail the first event that has no answer yet, which is the one that is waited for: all from it on are sent again."""
         ack = next((ack for ack in self._acks.values() if not ack.done()), None)
+        self._acks.clear()  # no other one is waited for
         if ack is not None:
             ack.set_exception(PicohookError(why))
 
