@@ -112,7 +112,7 @@ def _finite(text: str) -> float:
     return number
 
 
-_BEFORE_VALUE = frozenset({b":", b",", b"[", b""})
+_BEFORE_VALUE = frozenset({b":", b",", b"["})
 
 
 def _may_have_null(data: bytes) -> bool:
@@ -125,7 +125,7 @@ def _may_have_null(data: bytes) -> bool:
     if start < 0:
         return False  # as nearly always
     for _ in range(16 + len(data) // 4096):
-        if data[start - 1 : start] in _BEFORE_VALUE:
+        if start == 0 or data[start - 1 : start] in _BEFORE_VALUE:
             return True
         start = data.rfind(b"null", 0, start)
         if start < 0:

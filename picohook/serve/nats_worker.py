@@ -79,6 +79,7 @@ class NatsWorker:
         self._scope = type(
             anyio.CancelScope()
         )  # that of this event loop, which `anyio.CancelScope` looks up at each call
+        self._cancelled_error = anyio.get_cancelled_exc_class()
         self._ending = anyio.Event()
         self._changed = anyio.Event()
         self._idle = anyio.Event()
@@ -238,6 +239,10 @@ class NatsWorker:
             self._reply(served, message, line)
         except Exception as error:  # noqa: BLE001 - a fault of ours must not end the worker
             self._log.error("a question could not be answered", hook=served.name, why=repr(error))
+        except self._cancelled_error:
+            if question.task is None or not question.task.is_cancelled:  # the hook raised it
+                self._reply(served, message, self._failed(served, question.number, HOOK_FAILED, "it was cancelled"))
+            raise
         finally:
             served.seconds += now() - begun
 
@@ -399,12 +404,14 @@ class _Answering(AskingTask):
     async def run(self) -> None:
         worker = self._worker
         PROGRESS.set(self._tell_progress)
-        with self._scope:
-            await noticing(self._answer(), self.waits)
-        if self._question is not None and self._scope.cancelled_caught:
-            self._question.served.cancelled += 1
-        if self._is_starting:
-            worker.began(more=False)
+        try:
+            with self._scope:
+                await noticing(self._answer(), self.waits)
+            if self._question is not None and self._scope.cancelled_caught:
+                self._question.served.cancelled += 1
+        finally:  # a hook can raise anything
+            if self._is_starting:
+                worker.began(more=False)
 
     async def _answer(self) -> None:
         worker = self._worker
@@ -444,8 +451,6 @@ def _is_served(hook: Any) -> bool:
 
 
 _STAGE_OF: Mapping[str, Stage[Any]] = {stage.method: stage for stage in STAGES.values()}
-
-
 _QUESTION = re.compile(rb'\{"jsonrpc":"2\.0","id":([1-9][0-9]{0,17}),"method":"hook\.([a-z_]{1,40})","params":')
 """The beginning of a question as hosts of picohook write it, up to the params."""
 

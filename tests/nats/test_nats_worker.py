@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import signal
 import subprocess
@@ -144,6 +145,23 @@ async def test_a_hook_is_cut_off_at_its_own_timeout_and_others_are_still_asked(h
     assert [outcome.trail[0].failure for outcome in outcomes] == ["refused", None, "refused", None]
     assert "timeout: no answer in time" in outcomes[0].reason
     assert len(cut_off) == (2 if stage == "approve_tool" else 2 + 2 * retry)
+    assert (counts.errors, counts.cancelled, counts.in_flight) == (2, 0, 0)
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+@pytest.mark.parametrize("waits", [False, True])
+async def test_a_hook_that_cancels_itself_fails_and_others_are_still_asked(host, served, waits):
+    async def cancel_itself(call):
+        if waits:
+            await asyncio.sleep(0)
+        if call.tool == "cancelled":
+            raise asyncio.CancelledError
+
+    async with served(cancel_itself) as worker, host() as it:
+        tools = ("cancelled", "fine", "cancelled", "fine")
+        outcomes = [await it.before_tool(ToolCall(tool=tool)) for tool in tools]
+        (counts,) = worker.hooks
+    assert [outcome.trail[0].failure for outcome in outcomes] == ["refused", None, "refused", None]
     assert (counts.errors, counts.cancelled, counts.in_flight) == (2, 0, 0)
 
 
