@@ -214,8 +214,8 @@ async def test_questions_that_come_at_the_same_time_are_all_answered_also_if_som
     async def deny(call):
         return {"action": "deny_tool", "reason": call.tool}
 
-    async with served(deny) as worker, host() as it:
-        scopes = [anyio.CancelScope() for _ in range(5 * AT_A_TIME)]
+    scopes = [anyio.CancelScope() for _ in range(5 * AT_A_TIME)]
+    async with served(deny, max_in_flight=len(scopes)) as worker, host() as it:
         async with anyio.create_task_group() as tasks:
             for number, scope in enumerate(scopes):
                 tasks.start_soon(ask, it, number, scope)
