@@ -9,6 +9,7 @@ import os
 import re
 import socket
 from collections import Counter, deque
+from contextvars import copy_context
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -27,9 +28,9 @@ from ..transport.nats import headers, subjects
 from ..transport.nats.calls import BUSY_CODE
 from ..transport.nats.message import Message, answer_head
 from ..transport.nats.service import ServedHook, encoded, tell
-from ..transport.reactor import PROGRESS, AskingTask, noticing
+from ..transport.reactor import NEVER, PROGRESS, AskingTask, noticing
 from ..wire import words
-from ..wire.text import cut
+from ..wire.text import cut, explain
 from ..wire.version import VERSION
 
 if TYPE_CHECKING:
@@ -88,6 +89,8 @@ class NatsWorker:
         """The questions that are being answered, by the subject of the answer."""
         self._waiting: deque[_Question] = deque()
         """The questions that are not begun yet."""
+        self._context = copy_context()
+        """The context of each task that answers questions, so that no hook's variables get from one question to another."""
         self._starting = 0
         """How many tasks were started that answer questions, and do not wait for an answer yet."""
         self.config_digest: Callable[[], str] = str
@@ -198,7 +201,7 @@ class NatsWorker:
     def _start(self) -> None:
         """Start a task that answers questions."""
         self._starting += 1
-        self._reactor.spawn(_Answering(self, self._scope()).run, _nothing)
+        self._context.copy().run(self._reactor.spawn, _Answering(self, self._scope()).run, _nothing)
 
     def next(self) -> _Question | None:
         """The question that waits longest; None if none waits. Called by the tasks that answer."""
@@ -214,7 +217,7 @@ class NatsWorker:
         while self._starting < wanted:
             self._start()
 
-    async def answer(self, question: _Question) -> None:
+    async def answer(self, question: _Question, task: AskingTask) -> None:
         """Answer a question, unless it has no time left."""
         now, served, message = self._reactor.now, question.served, question.message
         begun = now()
@@ -229,20 +232,20 @@ class NatsWorker:
                 return
             stage, encoded = asked
             try:
-                outcome = await self._host.ask_hook(
-                    served.name, stage, encoded, within=longest(within), task=question.task
-                )
+                outcome = await self._host.ask_hook(served.name, stage, encoded, within=longest(within), task=task)
             except PicohookError as error:  # the host is closing, or a payload cannot be sent
                 line = self._failed(served, question.number, HOOK_FAILED, str(error))
+            except (KeyboardInterrupt, GeneratorExit):
+                raise
+            except BaseException as error:  # a function may raise `CancelledError` though nobody cancelled it
+                if task.is_cancelled and isinstance(error, self._cancelled_error):
+                    raise
+                line = self._failed(served, question.number, HOOK_FAILED, f"error: {explain(error)}")
             else:
                 line = self._line(question, stage, encoded, outcome)
             self._reply(served, message, line)
         except Exception as error:  # noqa: BLE001 - a fault of ours must not end the worker
             self._log.error("a question could not be answered", hook=served.name, why=repr(error))
-        except self._cancelled_error:
-            if question.task is None or not question.task.is_cancelled:  # the hook raised it
-                self._reply(served, message, self._failed(served, question.number, HOOK_FAILED, "it was cancelled"))
-            raise
         finally:
             served.seconds += now() - begun
 
@@ -407,25 +410,28 @@ class _Answering(AskingTask):
         try:
             with self._scope:
                 await noticing(self._answer(), self.waits)
+        finally:  # a hook can raise anything
             if self._question is not None and self._scope.cancelled_caught:
                 self._question.served.cancelled += 1
-        finally:  # a hook can raise anything
             if self._is_starting:
                 worker.began(more=False)
 
     async def _answer(self) -> None:
-        worker = self._worker
+        worker, context = self._worker, copy_context()
         while self._is_starting and self._at_once < AT_A_TIME and (question := worker.next()) is not None:
             self._question = question
+            self.ends_at(NEVER)
             question.task = self
             try:
                 if question.is_given_up:
                     question.served.cancelled += 1
                 else:
-                    await worker.answer(question)
+                    await worker.answer(question, self)
             finally:
                 worker.ended(question)
             self._at_once += 1
+            if copy_context() != context:  # the hook has set variables, which are not for the next question
+                break
 
     def _tell_progress(self) -> None:
         if self._question is not None:

@@ -108,7 +108,7 @@ class AskingTask:
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether the task was cancelled."""
+        """Whether the question was cancelled: it is late, or its answer is not wanted any more."""
         return self._scope.cancel_called
 
     @property
