@@ -165,14 +165,36 @@ def _difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str
 
 
 async def call(function: Callable[..., Any], *arguments: Any, threads: anyio.CapacityLimiter | None = None) -> Any:
-    """The result of a function. It is called in a thread, unless it is async. Raises `HookError` if it calls `exit`."""
+    """The result of a function. It is called in a thread, unless it is async.
+
+    Raises `HookError` if it calls `exit`, raises what is no `Exception`, or raises a cancellation though nobody cancelled it.
+    """
     try:
         if _is_async(function):
             return await function(*arguments)
         returned = await anyio.to_thread.run_sync(function, *arguments, abandon_on_cancel=True, limiter=threads)
         return await returned if inspect.isawaitable(returned) else returned
+    except (Exception, KeyboardInterrupt, GeneratorExit):
+        raise
     except SystemExit as error:
         raise HookError(f"it called exit({error.code!r})") from None
+    except BaseException as error:
+        if _is_cancellation(error):
+            raise
+        raise HookError(explain(error)) from error
+
+
+def _is_cancellation(error: BaseException) -> bool:
+    """Whether this is a cancellation of the running task. A function also raises one if it awaits a task that was cancelled."""
+    kind = anyio.get_cancelled_exc_class()
+    if isinstance(error, BaseExceptionGroup):
+        return error.subgroup((kind, KeyboardInterrupt, GeneratorExit)) is not None
+    if not isinstance(error, kind):
+        return False
+    import asyncio  # noqa: PLC0415 - slow to import
+
+    task = asyncio.current_task() if kind is asyncio.CancelledError else None
+    return task is None or task.cancelling() > 0
 
 
 def _is_async(function: Callable[..., Any]) -> bool:

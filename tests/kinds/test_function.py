@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+
+import anyio
 import pytest
 from kinds_support import FAR
 
@@ -237,3 +240,56 @@ async def test_a_guard_that_is_asked_again_may_not_change_it_in_place():
     async with Host([guard, late], timeouts=FAR) as host:
         outcome = await host.before_tool(CALL)
     assert outcome.reason == "hook guard failed: a guard that is asked again may no longer change the call"
+
+
+class Panic(BaseException):
+    """What a library in another language raises."""
+
+
+def panics(_):
+    raise Panic("at the disco")
+
+
+async def panics_itself(_):
+    raise Panic("at the disco")
+
+
+def says_cancelled(_):
+    raise asyncio.CancelledError
+
+
+async def awaits_what_was_cancelled(_):
+    if anyio.get_cancelled_exc_class() is not asyncio.CancelledError:
+        raise asyncio.CancelledError  # trio has no such tasks
+    task = asyncio.ensure_future(asyncio.sleep(60))
+    task.cancel()
+    await task
+
+
+@pytest.mark.parametrize("stage", ["before_tool", "approve_tool"])
+@pytest.mark.parametrize("function", [panics, panics_itself, says_cancelled, awaits_what_was_cancelled])
+async def test_whatever_a_function_raises_is_its_failure_and_not_the_agents(function, stage):
+    hook = FunctionHook("hook", {stage: function}, on_failure="deny")
+    async with Host([hook], timeouts=FAR) as host:
+        outcome = await getattr(host, stage)(CALL)
+    assert outcome.action == "deny_tool"
+    assert outcome.trail[0].failure == "error"
+    assert ("CancelledError" if "cancelled" in function.__name__ else "Panic: at the disco") in outcome.trail[0].error
+
+
+async def test_a_function_that_cleans_up_after_a_cancellation_does_not_hide_it():
+    async def waits(_):
+        try:
+            await anyio.sleep_forever()
+        finally:
+            cleaned.append(1)
+
+    cleaned = []
+    async with Host([FunctionHook("hook", {"before_tool": waits})], timeouts=FAR) as host:
+        with anyio.CancelScope() as scope:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(host.before_tool, CALL)
+                await anyio.wait_all_tasks_blocked()
+                scope.cancel()
+    assert scope.cancelled_caught
+    assert cleaned == [1]
