@@ -29,7 +29,7 @@ def apply(
     hook: Hook,
     encoded: Encoded[P],
     decision: Decision,
-    final: bool,  # noqa: FBT001 - likewise
+    final: bool,  # noqa: FBT001 - by position: it is called for most questions
 ) -> tuple[Decision, Encoded[P], Any, str | None]:
     """Returns the decision, the payload after it, the decision's result, and a note of refused edits.
 

@@ -53,9 +53,7 @@ class Encoded(Generic[P]):
         So they are valid, and say the same to every reader.
         """
         try:
-            payload: P = kind.__pydantic_validator__.validate_json(
-                params
-            )  # `model_validate_json`, without its own options
+            payload: P = kind.__pydantic_validator__.validate_json(params)  # as `model_validate_json`, sooner
         except ValidationError:
             return None
         made = cls(payload, params, own=True)

@@ -86,7 +86,7 @@ def _overflows(line: bytes, value: Any) -> bool:
 
 
 def _decode_slowly(line: bytes) -> tuple[Any, DuplicateKeys]:
-    """The value of a line that is known to be JSON, and where its duplicate keys are. Raises `ValueError`.
+    """The value of a line that is known to be JSON with duplicate keys, and where these are. Raises `ValueError`.
 
     `json` is the one decoder that shows every number and every key.
     """
@@ -99,8 +99,6 @@ def _decode_slowly(line: bytes) -> tuple[Any, DuplicateKeys]:
         return built
 
     value = json.loads(line, object_pairs_hook=build, parse_float=_finite)
-    if not found:
-        return value, DuplicateKeys.NOWHERE
     on_top = [value] if type(value) is not dict else [value, value.get("result"), value.get("error")]
     return value, DuplicateKeys.ON_TOP if any(one is top for one in found for top in on_top) else DuplicateKeys.INSIDE
 
@@ -112,7 +110,7 @@ def _finite(text: str) -> float:
     return number
 
 
-_BEFORE_VALUE = frozenset({b":", b",", b"[", b""})
+_BEFORE_VALUE = frozenset({b":", b",", b"["})
 
 
 def _may_have_null(data: bytes) -> bool:
@@ -125,7 +123,7 @@ def _may_have_null(data: bytes) -> bool:
     if start < 0:
         return False  # as nearly always
     for _ in range(16 + len(data) // 4096):
-        if data[start - 1 : start] in _BEFORE_VALUE:
+        if start == 0 or data[start - 1 : start] in _BEFORE_VALUE:
             return True
         start = data.rfind(b"null", 0, start)
         if start < 0:

@@ -9,6 +9,7 @@ import os
 import re
 import socket
 from collections import Counter, deque
+from contextvars import copy_context
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -27,9 +28,9 @@ from ..transport.nats import headers, subjects
 from ..transport.nats.calls import BUSY_CODE
 from ..transport.nats.message import Message, answer_head
 from ..transport.nats.service import ServedHook, encoded, tell
-from ..transport.reactor import PROGRESS, AskingTask, noticing
+from ..transport.reactor import NEVER, PROGRESS, AskingTask, noticing
 from ..wire import words
-from ..wire.text import cut
+from ..wire.text import cut, explain
 from ..wire.version import VERSION
 
 if TYPE_CHECKING:
@@ -79,6 +80,7 @@ class NatsWorker:
         self._scope = type(
             anyio.CancelScope()
         )  # that of this event loop, which `anyio.CancelScope` looks up at each call
+        self._cancelled_error = anyio.get_cancelled_exc_class()
         self._ending = anyio.Event()
         self._changed = anyio.Event()
         self._idle = anyio.Event()
@@ -87,6 +89,8 @@ class NatsWorker:
         """The questions that are being answered, by the subject of the answer."""
         self._waiting: deque[_Question] = deque()
         """The questions that are not begun yet."""
+        self._context = copy_context()
+        """The context of each task that answers questions, so that no hook's variables get from one question to another."""
         self._starting = 0
         """How many tasks were started that answer questions, and do not wait for an answer yet."""
         self.config_digest: Callable[[], str] = str
@@ -197,7 +201,7 @@ class NatsWorker:
     def _start(self) -> None:
         """Start a task that answers questions."""
         self._starting += 1
-        self._reactor.spawn(_Answering(self, self._scope()).run, _nothing)
+        self._context.copy().run(self._reactor.spawn, _Answering(self, self._scope()).run, _nothing)
 
     def next(self) -> _Question | None:
         """The question that waits longest; None if none waits. Called by the tasks that answer."""
@@ -213,7 +217,7 @@ class NatsWorker:
         while self._starting < wanted:
             self._start()
 
-    async def answer(self, question: _Question) -> None:
+    async def answer(self, question: _Question, task: AskingTask) -> None:
         """Answer a question, unless it has no time left."""
         now, served, message = self._reactor.now, question.served, question.message
         begun = now()
@@ -228,11 +232,15 @@ class NatsWorker:
                 return
             stage, encoded = asked
             try:
-                outcome = await self._host.ask_hook(
-                    served.name, stage, encoded, within=longest(within), task=question.task
-                )
+                outcome = await self._host.ask_hook(served.name, stage, encoded, within=longest(within), task=task)
             except PicohookError as error:  # the host is closing, or a payload cannot be sent
                 line = self._failed(served, question.number, HOOK_FAILED, str(error))
+            except (KeyboardInterrupt, GeneratorExit):
+                raise
+            except BaseException as error:  # a function may raise `CancelledError` though nobody cancelled it
+                if task.is_cancelled and isinstance(error, self._cancelled_error):
+                    raise
+                line = self._failed(served, question.number, HOOK_FAILED, f"error: {explain(error)}")
             else:
                 line = self._line(question, stage, encoded, outcome)
             self._reply(served, message, line)
@@ -399,26 +407,31 @@ class _Answering(AskingTask):
     async def run(self) -> None:
         worker = self._worker
         PROGRESS.set(self._tell_progress)
-        with self._scope:
-            await noticing(self._answer(), self.waits)
-        if self._question is not None and self._scope.cancelled_caught:
-            self._question.served.cancelled += 1
-        if self._is_starting:
-            worker.began(more=False)
+        try:
+            with self._scope:
+                await noticing(self._answer(), self.waits)
+        finally:  # a hook can raise anything
+            if self._question is not None and self._scope.cancelled_caught:
+                self._question.served.cancelled += 1
+            if self._is_starting:
+                worker.began(more=False)
 
     async def _answer(self) -> None:
-        worker = self._worker
+        worker, context = self._worker, copy_context()
         while self._is_starting and self._at_once < AT_A_TIME and (question := worker.next()) is not None:
             self._question = question
+            self.ends_at(NEVER)
             question.task = self
             try:
                 if question.is_given_up:
                     question.served.cancelled += 1
                 else:
-                    await worker.answer(question)
+                    await worker.answer(question, self)
             finally:
                 worker.ended(question)
             self._at_once += 1
+            if copy_context() != context:  # the hook has set variables, which are not for the next question
+                break
 
     def _tell_progress(self) -> None:
         if self._question is not None:
@@ -444,8 +457,6 @@ def _is_served(hook: Any) -> bool:
 
 
 _STAGE_OF: Mapping[str, Stage[Any]] = {stage.method: stage for stage in STAGES.values()}
-
-
 _QUESTION = re.compile(rb'\{"jsonrpc":"2\.0","id":([1-9][0-9]{0,17}),"method":"hook\.([a-z_]{1,40})","params":')
 """The beginning of a question as hosts of picohook write it, up to the params."""
 

@@ -22,11 +22,12 @@ if TYPE_CHECKING:
 CHUNK = 65536
 """The usual capacity of a pipe, and the most bytes that are read at once from one."""
 WIDE = 512 * 1024
-"""The capacity of a pipe for a long line. The largest that an ordinary user can set is twice as much, and slower: what waits in
-the pipe for so long has left the processor's cache."""
+"""The capacity of a pipe for a long line. More is slower: what waits in the pipe for so long has left the processor's cache."""
+WIDEST = 1024 * 1024
+"""The largest capacity that an ordinary user can set. It is for texts that pipes share, which need no memory of the pipe."""
 MOST_WIDE = 16
 """How many pipes may be wide at once. Linux limits the total capacity of a user's pipes: beyond it every new pipe is tiny.
-These pipes use an eighth of the limit."""
+These pipes use a quarter of the limit at most."""
 _wide: set[int] = set()
 """The descriptors of the wide pipes."""
 _open: weakref.WeakSet[LinePipe] = weakref.WeakSet()
@@ -113,7 +114,7 @@ class LinePipe:
 
         Use it for a line longer than the capacity of a pipe. Otherwise the two sides have to take turns every 64 KiB.
         """
-        return self._resizable and _widen(self._write_fd)
+        return self._resizable and _widen(self._write_fd, WIDEST if shared else WIDE)
 
     def when_writable(self, callback: Callable[[], bool]) -> None:
         """Call back whenever the pipe has room, until the callback returns False: then it has no more to write."""
@@ -213,13 +214,13 @@ def _ignore_end() -> None:
     """The callback of a closed pipe."""
 
 
-def _widen(fd: int) -> bool:
+def _widen(fd: int, size: int = WIDE) -> bool:
     if not pipe_size_command() or fd in _wide:
         return False
     if len(_wide) >= MOST_WIDE:
         for other in tuple(_wide):  # some hooks read and never write
             _narrow(other)
-    if len(_wide) >= MOST_WIDE or not _resize(fd, WIDE):
+    if len(_wide) >= MOST_WIDE or not _resize(fd, size):
         return False
     _wide.add(fd)
     return True

@@ -107,6 +107,11 @@ class AskingTask:
         self._scope.cancel()
 
     @property
+    def is_cancelled(self) -> bool:
+        """Whether the question was cancelled: it is late, or its answer is not wanted any more."""
+        return self._scope.cancel_called
+
+    @property
     def is_late(self) -> bool:
         """Whether the task was cancelled because the deadline passed."""
         return self._scope.cancel_called and not self._is_given_up

@@ -131,16 +131,18 @@ async def test_a_hook_that_keeps_its_answer_cannot_change_it_later(tool, answer)
 
 
 async def test_a_function_that_runs_on_after_its_deadline_changes_nothing(tool):
-    release, done = threading.Event(), threading.Event()
+    begun, release, done = threading.Event(), threading.Event(), threading.Event()
 
     def slow(call):
+        begun.set()
         release.wait()
         evil(call)
         done.set()
 
     async def approve(_):
         release.set()
-        await anyio.to_thread.run_sync(done.wait)
+        if begun.is_set():  # on a busy machine, its time may be over before it begins
+            await anyio.to_thread.run_sync(done.wait)
         return True
 
     hooks = [FunctionHook("slow", {"before_tool": slow}, timeout=0.05, on_failure="continue", after=["guard"])]

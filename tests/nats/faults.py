@@ -224,7 +224,7 @@ def say(text: str) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--calls", type=int, default=100_000)
-    parser.add_argument("--backend", choices=["asyncio", "trio"], default="asyncio")
+    parser.add_argument("--backend", choices=["asyncio", "uvloop", "trio"], default="asyncio")
     asked = parser.parse_args()
     run = Run(asked.calls)
     with tempfile.TemporaryDirectory() as directory:
@@ -236,7 +236,9 @@ def main() -> None:
             '[hooks.policy]\npython = "policy:check"\nstages = ["before_tool", "approve_tool"]\n'
         )
         try:
-            anyio.run(functools.partial(run.main, file, server), backend=asked.backend)
+            backend = "trio" if asked.backend == "trio" else "asyncio"
+            options = {"use_uvloop": True} if asked.backend == "uvloop" else {}
+            anyio.run(functools.partial(run.main, file, server), backend=backend, backend_options=options)
         finally:
             server.kill()
     say(f"{run.number} calls: {dict(run.seen)}; faults: {dict(run.faults)}; longest call {run.longest:.2f} s")

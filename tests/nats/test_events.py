@@ -222,6 +222,26 @@ async def test_events_wait_while_there_is_no_server_and_no_stream(tmp_path, keep
     assert "never retrieved" not in caplog.text
 
 
+async def test_only_the_stream_acknowledges_events(tmp_path, keeping, monkeypatch):
+    monkeypatch.setattr(publishing_module, "ACK_TIMEOUT", 0.2)
+    async with Connected(keeping) as connection:
+
+        def answer(event):
+            for data in (b"{}", b"[]", b'{"stream":"OTHER","seq":1}'):
+                connection.publish(event.reply, data)
+
+        await connection.listen(f"picohook.v1.evt.{keeping.tenant}.>", answer)
+        await connection.flush()
+        with publishing(Spool(tmp_path / "spool"), keeping) as publisher:
+            put(publisher._spool, 1)
+            await until(lambda: publisher.last_error)
+            assert (publisher.last_error, publisher.published) == ("the server does not acknowledge them", 0)
+
+
+def test_a_publisher_can_end_before_it_has_begun():
+    EventPublisher(NatsSettings(servers=("nats://127.0.0.1:9",)), Log(None), host="a host").finish()
+
+
 async def test_an_event_that_is_in_the_stream_twice_is_written_once_also_by_the_next_consumer(
     tmp_path, keeping, make_stream
 ):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import signal
 import subprocess
 import sys
+from contextvars import ContextVar
 
 import anyio
 import anyio.lowlevel
@@ -147,6 +149,74 @@ async def test_a_hook_is_cut_off_at_its_own_timeout_and_others_are_still_asked(h
     assert (counts.errors, counts.cancelled, counts.in_flight) == (2, 0, 0)
 
 
+class NotAnError(BaseException):
+    """What a library raises that panics."""
+
+
+@pytest.mark.parametrize("waits", [False, True])
+@pytest.mark.parametrize("kind", [NotAnError, asyncio.CancelledError])
+async def test_a_function_that_raises_what_is_no_exception_fails_and_others_are_still_asked(host, served, waits, kind):
+    async def fail(call):
+        if call.tool != "bad":
+            return
+        if waits:
+            await anyio.sleep(0)
+        raise kind
+
+    async with served(fail) as worker, host() as it:
+        outcomes = [await it.before_tool(ToolCall(tool=tool)) for tool in ("bad", "good", "bad", "good")]
+        (hook,) = worker.hooks
+    assert [outcome.trail[0].failure for outcome in outcomes] == ["refused", None, "refused", None]
+    assert (hook.errors, hook.in_flight) == (2, 0)
+
+
+async def test_a_question_has_its_own_time_and_not_that_of_a_question_that_came_with_it(other, settings):
+    async def continues(_):
+        return None
+
+    async def waits(_):
+        await anyio.sleep(0.3)
+
+    quick = FunctionHook("quick", {"before_tool": continues}, timeout=0.1)
+    slow = FunctionHook("slow", {"before_tool": waits}, retry=1)
+    asked = [
+        HookSpec(name=hook.name, nats=hook.name, connection=settings, stages=("before_tool",), timeout=20)
+        for hook in (quick, slow)
+    ]
+    actions = []
+
+    async def ask(it):
+        actions.append((await it.before_tool(CALL)).action)
+
+    async with (
+        Serving(other(), quick, slow),
+        Host(asked[:1]) as first,
+        Host(asked[1:]) as second,
+        anyio.create_task_group() as tasks,
+    ):
+        for it in (first, first, second, second):
+            tasks.start_soon(ask, it)
+    assert actions == ["continue"] * 4
+
+
+VARIABLE = ContextVar("VARIABLE", default="unset")
+
+
+@pytest.mark.parametrize("waits", [False, True])
+async def test_no_variable_that_a_function_sets_is_there_for_the_next_question(host, served, waits):
+    async def sets(_):
+        seen.append(VARIABLE.get())
+        VARIABLE.set("set")
+        if waits:
+            await anyio.sleep(0)
+
+    seen = []
+    async with served(sets), host() as it, anyio.create_task_group() as tasks:
+        for _ in range(6):
+            tasks.start_soon(it.before_tool, CALL)
+    assert seen == ["unset"] * 6
+
+
 async def test_a_hook_that_fails_is_a_failure_for_the_host_whatever_the_worker_counts_it_as(host, served):
     def fail(_):
         raise RuntimeError("broken")
@@ -196,8 +266,8 @@ async def test_questions_that_come_at_the_same_time_are_all_answered_also_if_som
     async def deny(call):
         return {"action": "deny_tool", "reason": call.tool}
 
-    async with served(deny) as worker, host() as it:
-        scopes = [anyio.CancelScope() for _ in range(5 * AT_A_TIME)]
+    scopes = [anyio.CancelScope() for _ in range(5 * AT_A_TIME)]
+    async with served(deny, max_in_flight=len(scopes)) as worker, host() as it:
         async with anyio.create_task_group() as tasks:
             for number, scope in enumerate(scopes):
                 tasks.start_soon(ask, it, number, scope)

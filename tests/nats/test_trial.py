@@ -140,7 +140,9 @@ def test_the_command_prints_what_to_run(tmp_path, capfd):
     assert ran.exit_code == 0
     printed = capfd.readouterr().out
     assert f"nats-server -c {tmp_path / 'new' / 'server.conf'}" in printed
+    assert "nsc edit account default --js-mem-storage -1 --js-disk-storage -1" in printed
     assert "nsc add user --account default b --expiry 365d --allow-pub" in printed
+    assert "nsc push -A -u nats://127.0.0.1:4222" in printed
     assert {"a.toml", "b.toml", "worker.toml", "admin.toml"} <= set(os.listdir(tmp_path / "new"))
     text = (tmp_path / "new" / "server.conf").read_text()
     assert json.loads(text[text.index("accounts ") + 9 :])["default"]["jetstream"] == "enabled"

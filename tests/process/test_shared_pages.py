@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import random
 from contextlib import ExitStack
@@ -14,7 +15,7 @@ from picohook import HookSpec, Host, ToolCall
 from picohook.hooks.base import Hook
 from picohook.model.decisions import CONTINUE
 from picohook.transport.event_loop import current_reactor
-from picohook.transport.pipe import LinePipe
+from picohook.transport.pipe import WIDE, WIDEST, LinePipe
 from picohook.transport.shared_pages import FEWEST, MOST, SHORTEST, pages_of, share, shared
 
 pytestmark = [
@@ -63,6 +64,11 @@ class Written:
             written -= len(first)
         return taken
 
+    def capacity_when_wide(self) -> int:
+        """How much the pipe can hold when it is enlarged."""
+        assert self._pipe.widen()
+        return fcntl.fcntl(self._stdin, fcntl.F_GETPIPE_SZ)
+
     def read_some(self, size: int = 1 << 20) -> None:
         """Let the hook read once."""
         self.read += os.read(self._stdin, size)
@@ -105,6 +111,13 @@ async def test_each_hook_reads_the_whole_line(written, spliced):
             line.finish()
     assert [line.read for line in lines] == [HEAD + TEXT + TAIL] * 3
     assert sum(spliced) > 2 * len(TEXT)
+
+
+async def test_a_pipe_is_widest_for_a_shared_text(written):
+    line = written()
+    with share(TEXT, FEWEST):
+        assert line.capacity_when_wide() == WIDEST
+    assert written().capacity_when_wide() == WIDE
 
 
 async def test_a_full_pipe_takes_the_rest_later(written, spliced):

@@ -80,7 +80,7 @@ class TestTheFourShapes:
 @pytest.mark.parametrize(
     "line",
     [
-        b"null", b"true", b"1", b'"id"', b"1.5", b"[]", b'[{"jsonrpc":"2.0","id":1,"result":{}}]', b"[1,2]",
+        b"null", b" null", b"true", b"1", b'"id"', b"1.5", b"[]", b'[{"jsonrpc":"2.0","id":1,"result":{}}]', b"[1,2]",
         b"", b" ", b"2026-01-01 INFO ready", b"Traceback (most recent call last):", b"{", b"}", b"{}{}", b"{} x",
         b'{"id":1,"result":{}},', b"{'id':1,'result':{}}", b'{"id":1,"result":{},}', b'{"id":1 "result":{}}',
         b'{"id":1,"result":{}} // done', b'{"id":1,/**/"result":{}}', b"{id:1,result:{}}", b'{"id":1,"result":}',

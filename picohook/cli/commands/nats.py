@@ -86,8 +86,14 @@ def init(
         output.line(f"# {about}")
         output.line(command)
     output.line("# On servers of your own, an operator makes the same users with nsc, NATS's own tool:")
-    for command in made.operator_commands():
+    *commands, push = made.operator_commands()
+    for command in commands:
         output.line(command)
+    output.line(
+        "# include resolver.conf in each server's configuration in place of accounts, start them, and name one of them here"
+    )
+    output.line(push)
+    output.line('# in the configurations of hosts and workers, write creds = "NAME.creds" in place of nkey')
 
 
 @app.command()

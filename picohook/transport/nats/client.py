@@ -116,11 +116,10 @@ class Client(PublicClient):
 
     def _have_read(self) -> None:
         """Call those that waited for this. What they send shares a write."""
-        callbacks, self._after_read = self._after_read, []
         self._will_write = True
         try:
-            for callback in callbacks:
-                callback()
+            while self._after_read:
+                self._after_read.pop(0)()
         except Exception as error:  # noqa: BLE001 - it must not end the connection
             self._start(self._error_cb(error))
         finally:

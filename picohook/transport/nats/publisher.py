@@ -60,9 +60,9 @@ class EventPublisher:
         self._acks: dict[str, asyncio.Future[str]] = {}
         """What was sent and is not acknowledged yet, by these subjects; see `_send`."""
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._some: asyncio.Event
+        self._some = asyncio.Event()
         """Set when there may be more events to send."""
-        self._ending: asyncio.Event
+        self._ending = asyncio.Event()
         self._finishing = False
         self._thread: threading.Thread | None = None
 
@@ -98,7 +98,6 @@ class EventPublisher:
     async def _publish_all(self) -> None:
         from ..event_loop import current_reactor  # noqa: PLC0415 - needs the running loop
 
-        self._some, self._ending = asyncio.Event(), asyncio.Event()
         self._loop = asyncio.get_running_loop()
         self._spool.on_kept = lambda: self._call(self._some.set)
         if self._finishing:
@@ -194,9 +193,11 @@ class EventPublisher:
                 f"there is no stream {self._stream} (picohook nats create makes it), or its servers are choosing a leader"
             )
             return
-        error = json.loads(message.data).get("error")
+        answer = json.loads(message.data)
+        error = answer.get("error")
         if error is None:
-            ack.set_result("")
+            if answer.get("stream") == self._stream:  # otherwise it is not from the stream
+                ack.set_result("")
         elif error.get("err_code") == EVENT_TOO_LARGE:
             ack.set_result(f"the stream {self._stream}: {error['description']}")
         else:

@@ -151,16 +151,24 @@ class Trial:
         ]
 
     def operator_commands(self) -> list[str]:
-        """The same users for servers of a company, with an operator and credentials that end, by NATS's own tool `nsc`."""
+        """The same users for servers of a company, with an operator and credentials that end, by NATS's own tool `nsc`.
+
+        The configuration that it generates is for every server. The last command needs servers that run with it.
+        """
         account = subjects.token(self.tenant)
-        commands = [f"nsc add operator --generate-signing-key --sys {OPERATOR}", f"nsc add account {account}"]
+        commands = [
+            f"nsc add operator --generate-signing-key --sys {OPERATOR}",
+            f"nsc add account {account}",
+            f"nsc edit account {account} --js-mem-storage -1 --js-disk-storage -1",  # without it, it has no JetStream
+        ]
         for user in self.keys:
             allowed = "".join(f" --allow-pub '{subject}'" for subject in user.publish)
             allowed += "".join(f" --allow-sub '{subject}'" for subject in user.subscribe)
             answers = f" --allow-pub-response={ANSWERS} --response-ttl {ANSWERED_WITHIN}" if user.answers else ""
             commands.append(f"nsc add user --account {account} {user.name} --expiry {DAYS}d{allowed}{answers}")
             commands.append(f"nsc generate creds --account {account} --name {user.name} > {user.name}.creds")
-        return [*commands, "nsc generate config --nats-resolver > resolver.conf", "nsc push -A"]
+        push = f"nsc push -A -u nats://127.0.0.1:{self.port}"
+        return [*commands, "nsc generate config --nats-resolver > resolver.conf", push]
 
 
 OPERATOR = "company"
