@@ -49,6 +49,7 @@ CLONE_ARGUMENTS = b"".join(number.to_bytes(8, sys.byteorder) for number in (COPY
 RECORD = 4
 """The size of what a namespace reports: its number."""
 PROC = b"/proc\0"
+LOCK_EX, LOCK_UN = 2, 8
 NEVER = 1e6
 """Seconds after which a thread that waits for the interpreter asks for it."""
 
@@ -80,7 +81,11 @@ class Namespaces:
         """For the log. Some containers forbid to mount a /proc. Then only /proc/PID is wrong."""
         self.ready, self._teller = os.pipe()
         """A pipe, readable when namespaces have become ready; see `are_ready`."""
-        self._alive = os.dup(proc)  # in place of which `_new_pipe` puts what first processes read
+        # First processes wait for a lock that the launcher holds. They do not read a pipe: a hook that may open the descriptors
+        # of its PID 1 could write to it, and so end all of them.
+        self._lock = os.memfd_create("picohook launcher")
+        libc("flock", self._lock, LOCK_EX)
+        self._alive = os.open(f"self/fd/{self._lock}", os.O_RDONLY, dir_fd=proc)
         self._data = ctypes.create_string_buffer(bytes(RECORD) + PROC)
         self._copies: SmallCopies | None = None
         try:
@@ -93,7 +98,6 @@ class Namespaces:
             self._copies = None
             copy_all()
             self._test()
-        self._new_pipe()
 
     def _calls_of_first(self) -> list[Call]:
         """What the first process of a namespace calls with two descriptors, `_alive` and `_teller`. It is PID 1 there.
@@ -109,20 +113,12 @@ class Namespaces:
             (LIBC.mount, kind, place, kind, MS_NOSUID_NODEV_NOEXEC, 0),
             (LIBC.write, 1, number, RECORD),
             (LIBC.close, 1),
-            (LIBC.read, 0, 0, 1),  # until the launcher has ended, even if that was before the call of prctl
+            (LIBC.flock, 0, LOCK_EX),  # until the launcher has ended, even if that was before the call of prctl
             (LIBC._exit, 0),  # noqa: SLF001 - the name of a C function
         ]
 
-    def _new_pipe(self) -> int:
-        """Replace the pipe that first processes read. Returns the other end: they end when it is closed."""
-        readable, writable = os.pipe()
-        os.dup2(readable, self._alive, inheritable=False)
-        os.close(readable)
-        return writable
-
     def _test(self) -> None:
         """Make and enter a namespace. Then let its first process end by itself, which shows that it has made all calls."""
-        writable = self._new_pipe()
         first = self.make(0)
         try:
             ended = os.pidfd_open(first)
@@ -130,8 +126,10 @@ class Namespaces:
             os.close(ended)
             self.inside(first, self._look_at_proc)
         finally:
-            os.close(writable)
+            libc("flock", self._lock, LOCK_UN)
             status = os.waitpid(first, 0)[1]
+            libc("flock", self._alive, LOCK_UN)
+            libc("flock", self._lock, LOCK_EX)
         if status:
             raise OSError(errno.ECHILD, "the first process of a namespace ended")
         os.read(self.ready, RECORD)

@@ -342,6 +342,17 @@ async def test_the_death_of_the_first_process_of_the_namespace_is_seen(board, jo
         await journal.seen("ready", times=2)
 
 
+async def test_a_hook_cannot_end_other_hooks_by_what_the_first_process_of_its_namespace_has_open(board):
+    if why := lacking("namespace"):
+        pytest.skip(why)
+    async with Host([stray("good", board.call("good"), SERVE, contain="required")], timeouts=FAR) as host:
+        line = await board.line("good")
+        await host.mount(stray("bad", ["write_to_first"], SERVE, contain="required"))
+        outcome = await host.before_tool(ToolCall(tool="bash", arguments={}))
+        assert [entry.error for entry in outcome.trail] == [None, None]
+        assert line.alive
+
+
 def offspring(pid):
     """The processes that descend from one."""
     found = []
