@@ -16,6 +16,7 @@ from ..model.encoded import Encoded
 from ..model.replies import read_decision
 from ..model.spec import HookSpec
 from ..protocol.codec import decode_value, encode
+from ..transport.event_loop import is_cancellation
 from ..wire import words
 from ..wire.text import explain
 from .queued_events import QueuedEventsHook
@@ -179,22 +180,9 @@ async def call(function: Callable[..., Any], *arguments: Any, threads: anyio.Cap
     except SystemExit as error:
         raise HookError(f"it called exit({error.code!r})") from None
     except BaseException as error:
-        if _is_cancellation(error):
+        if is_cancellation(error):
             raise
         raise HookError(explain(error)) from error
-
-
-def _is_cancellation(error: BaseException) -> bool:
-    """Whether this is a cancellation of the running task. A function also raises one if it awaits a task that was cancelled."""
-    kind = anyio.get_cancelled_exc_class()
-    if isinstance(error, BaseExceptionGroup):
-        return error.subgroup((kind, KeyboardInterrupt, GeneratorExit)) is not None
-    if not isinstance(error, kind):
-        return False
-    import asyncio  # noqa: PLC0415 - slow to import
-
-    task = asyncio.current_task() if kind is asyncio.CancelledError else None
-    return task is None or task.cancelling() > 0
 
 
 def _is_async(function: Callable[..., Any]) -> bool:

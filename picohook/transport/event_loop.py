@@ -1,9 +1,11 @@
-"""Chooses the reactor of the event loop that runs this code: asyncio or trio."""
+"""What depends on the event loop that runs this code, asyncio or trio: its reactor, and its cancellations."""
 
 from __future__ import annotations
 
 import sys
 from typing import TYPE_CHECKING
+
+import anyio
 
 if TYPE_CHECKING:
     from .reactor import Reactor
@@ -25,3 +27,16 @@ def current_reactor() -> Reactor:
     from .on_trio import TrioReactor  # noqa: PLC0415 - slow to import
 
     return TrioReactor()
+
+
+def is_cancellation(error: BaseException) -> bool:
+    """Whether this is a cancellation of the running task. A function also raises one if it awaits a task that was cancelled."""
+    kind = anyio.get_cancelled_exc_class()
+    if isinstance(error, BaseExceptionGroup):
+        return error.subgroup((kind, KeyboardInterrupt, GeneratorExit)) is not None
+    if not isinstance(error, kind):
+        return False
+    import asyncio  # noqa: PLC0415 - slow to import
+
+    task = asyncio.current_task() if kind is asyncio.CancelledError else None
+    return task is None or task.cancelling() > 0
