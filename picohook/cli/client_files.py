@@ -8,13 +8,12 @@ from __future__ import annotations
 import json
 import os
 import re
-import stat
 import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..config import files
 from ..errors import PicohookError
+from ..wire import written_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -133,12 +132,18 @@ class ClientFile:
             made = {}
         if made != wanted:
             raise PicohookError(f"{self.path} cannot be changed: write each server in one part")
-        mode = stat.S_IMODE(self.path.stat().st_mode)
-        if keep:
-            files.write(self.backup, self.text, mode=mode)
-        files.write(self.path, text, mode=mode)
-        if not keep and self.backup.exists() and self.backup.read_bytes() == text.encode():
-            self.backup.unlink()  # it has nothing that the file does not have
+        try:
+            with written_files.place(self.path) as place:
+                if place.read() != self.text.encode():
+                    raise PicohookError(f"{self.path} changed after it was read: try again")
+                backup = place.beside(BACKUP)
+                if keep:
+                    backup.replace(self.text.encode(), mode=place.mode)
+                place.replace(text.encode())
+                if not keep and backup.read() == text.encode():
+                    backup.remove()  # it has nothing that the file does not have
+        except OSError as error:
+            raise PicohookError(f"{self.path} cannot be written: {error.strerror}") from None
 
     def _of_json(self) -> Iterator[Server]:
         plain = _LAST_COMMA.sub(_blank, _COMMENT.sub(_blank, self.text))

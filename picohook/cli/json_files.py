@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
-import shutil
-import stat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..config import files
 from ..errors import PicohookError
+from ..wire import written_files
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Self
 
 BACKUP = ".before-picohook"
@@ -23,24 +23,30 @@ class JsonFile(NamedTuple):
     """A JSON file as it was read."""
 
     path: Path
-    """The file itself, with links followed."""
+    """The file itself. Links of the user are followed."""
     text: str
     """The text of the file; empty if there is no file."""
     document: Any
+    project: Path | None
+    """The project in which it lies; None for a file of the user's own."""
 
     @classmethod
-    def read(cls, path: Path, *, missing: Any = None) -> Self:
-        """Read a file. Without a file, the document is `missing`, if given. Raises `PicohookError` if this fails."""
-        path = Path(os.path.realpath(path))
+    def read(cls, path: Path, *, missing: Any, project: Path | None = None) -> Self:
+        """Read a file. Without a file, the document is `missing`. Raises `PicohookError` if this fails."""
+        if project is None:
+            path = Path(os.path.realpath(path))
         try:
-            text = path.read_text(encoding="utf-8")
-            return cls(path, text, json.loads(text))
+            with written_files.place(path, own=project is None, below=project) as place:
+                data = place.read()
         except FileNotFoundError:
-            if missing is None:
-                raise PicohookError(f"{path} cannot be read: there is no such file") from None
-            return cls(path, "", missing)
+            data = None
         except OSError as error:
             raise PicohookError(f"{path} cannot be read: {error.strerror}") from None
+        if data is None:
+            return cls(path, "", missing, project)
+        try:
+            text = data.decode()
+            return cls(path, text, json.loads(text), project)
         except RecursionError:
             raise PicohookError(f"{path} is nested too deeply") from None
         except ValueError as error:
@@ -51,24 +57,24 @@ class JsonFile(NamedTuple):
         """The path of the backup."""
         return self.path.with_name(self.path.name + BACKUP)
 
+    @contextlib.contextmanager
+    def place(self) -> Iterator[written_files.Place]:
+        """The place of the file, to change it. Raises `PicohookError`, also if it is no longer as it was read."""
+        own = self.project is None
+        try:
+            with written_files.place(self.path, own=own, below=self.project, make=0o755) as place:
+                if (place.read() or b"") != self.text.encode():
+                    raise PicohookError(f"{self.path} changed after it was read: try again")
+                yield place
+        except OSError as error:
+            raise PicohookError(f"{self.path} cannot be written: {error.strerror}") from None
+
     def write(self, document: Any, *, anew: bool = False) -> None:
         """Write a new document, and make the backup if there is none, or `anew`. Raises `PicohookError` if that fails."""
         indent = re.search(r"^([ \t]+)\"", self.text, re.MULTILINE)
         text = json.dumps(document, indent=indent[1] if indent else 2, ensure_ascii=False) + "\n"
-        if self.text:
-            self._keep(anew=anew)
-            mode = stat.S_IMODE(self.path.stat().st_mode)
-        else:
-            mode = 0o644
-            try:
-                self.path.parent.mkdir(parents=True, exist_ok=True)
-            except OSError as error:
-                raise PicohookError(f"{self.path.parent} cannot be made: {error.strerror}") from None
-        files.write(self.path, text, mode=mode)
-
-    def _keep(self, *, anew: bool) -> None:
-        try:
-            if anew or not self.backup.exists():
-                shutil.copy2(self.path, self.backup)
-        except OSError as error:
-            raise PicohookError(f"{self.backup} cannot be written: {error.strerror}") from None
+        with self.place() as place:
+            backup = place.beside(BACKUP)
+            if self.text and (anew or backup.read() is None):
+                backup.replace(self.text.encode(), mode=place.mode)
+            place.replace(text.encode())

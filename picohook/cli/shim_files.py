@@ -10,10 +10,10 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..config import files
 from ..errors import PicohookError
 from ..hooks.foreign.shim_entry import is_shim
 from ..serve.shim import client
+from .json_files import BACKUP
 
 if TYPE_CHECKING:
     from ..serve.shim.vendor import VendorAgent
@@ -59,18 +59,20 @@ def take_out(file: JsonFile, vendor: VendorAgent) -> bool:
     document = _without(file, vendor)
     if document == file.document:
         return False
-    try:
-        if file.backup.exists():
-            before = file.backup.read_bytes().decode()  # with the ends of lines that it has
-            if _filled(json.loads(before)) == _filled(document):
-                files.write(file.path, before, mode=file.path.stat().st_mode & 0o7777)
-                file.backup.unlink()
-                return True
-        elif _filled(document) == dict(vendor.file):
-            file.path.unlink()
+    with file.place() as place:
+        backup = place.beside(BACKUP)
+        before = backup.read()
+        try:
+            restored = before is not None and _filled(json.loads(before)) == _filled(document)
+        except ValueError as error:
+            raise PicohookError(f"{file.path} cannot be restored: {error}") from None
+        if restored and before is not None:
+            place.replace(before)
+            backup.remove()
             return True
-    except (OSError, ValueError) as error:
-        raise PicohookError(f"{file.path} cannot be restored: {error}") from None
+        if before is None and _filled(document) == dict(vendor.file):
+            place.remove()
+            return True
     file.write(document)
     return True
 

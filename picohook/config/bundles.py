@@ -84,10 +84,10 @@ class KeptBundle:
 
     def keep(self, bundle: Bundle) -> None:
         """Keep a bundle in the place of the one before. Raises `ConfigError`."""
-        with files.locked(self.path):  # another host may keep a newer one meanwhile
+        with files.place(self.path) as place:  # another host may keep a newer one meanwhile
             self.require_newer(bundle, str(bundle))
             if self._data() != bundle.data:
-                files.write(self.path, bundle.data.decode())
+                place.replace(bundle.data, mode=0o600)
 
     def _data(self) -> bytes | None:
         if not os.path.lexists(self.path):

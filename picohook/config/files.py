@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import stat
-import tempfile
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ConfigError, Problem
+from ..wire import written_files
 from ..wire.regular_files import open_regular, read_open, too_large
 from ..wire.text import escape
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
+    from ..wire.written_files import Place
     from .problems import Problems
 
 
@@ -47,43 +47,25 @@ def read(path: Path, problems: Problems, most: int = MOST) -> bytes:
         problems.fail("", "cannot be read: its name holds a NUL character")
 
 
+@contextlib.contextmanager
+def place(path: Path) -> Iterator[Place]:
+    """The place of a file of this user's own that only this user may read. See `written_files.place`. Raises `ConfigError`."""
+    try:
+        with written_files.place(path, own=True, make=0o700) as found:
+            yield found
+    except OSError as error:
+        raise ConfigError([Problem(escape(str(path)), "", f"cannot be written: {error.strerror}")]) from None
+
+
 def replace(path: Path, document: Any) -> None:
     """Replace a file by a JSON document in one step. Only its user can read it. Raises `ConfigError`."""
-    write(path, json.dumps(document, indent=2))
+    with place(path) as found:
+        found.replace(encoded(document), mode=0o600)
 
 
-def write(path: Path, text: str, *, mode: int = 0o600) -> None:
-    """Replace a file by this text in one step. Raises `ConfigError`."""
-    try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor, new = tempfile.mkstemp(dir=path.parent, prefix=f"{path.stem}-")  # 0600 from the start
-        try:
-            with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
-                stream.write(text)
-                stream.flush()
-                os.fchmod(stream.fileno(), mode)
-                os.fsync(stream.fileno())
-            Path(new).replace(path)
-        except BaseException:
-            Path(new).unlink()
-            raise
-    except OSError as error:
-        raise ConfigError([Problem(escape(str(path)), "", f"cannot be written: {error.strerror}")]) from None
-
-
-@contextlib.contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Keep other processes that lock the file's directory from replacing the file in this block. Raises `ConfigError`."""
-    try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    except OSError as error:
-        raise ConfigError([Problem(escape(str(path)), "", f"cannot be written: {error.strerror}")]) from None
-    try:
-        fcntl.flock(directory, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(directory)
+def encoded(document: Any) -> bytes:
+    """Returns a JSON document as people can read it."""
+    return json.dumps(document, indent=2).encode()
 
 
 def strangers(status: os.stat_result) -> Iterator[tuple[str, str]]:

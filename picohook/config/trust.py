@@ -44,23 +44,26 @@ def covered(config: Config) -> tuple[str, ...]:
 def trust(config: Config) -> None:
     """Trust this content. A damaged store is replaced. Raises `TrustError` if the configuration cannot be trusted."""
     digests = _digests(config)
-    try:
-        known = trust_store.read()
-    except trust_store.NewerStoreError:
-        raise
-    except TrustError:
-        known = {}
-    trust_store.write({**known, str(config.path): digests})
+    with trust_store.changed() as replace:
+        try:
+            known = trust_store.read()
+        except trust_store.NewerStoreError:
+            raise
+        except TrustError:
+            known = {}
+        replace({**known, str(config.path): digests})
 
 
 def untrust(path: str | os.PathLike[str]) -> bool:
     """Stop trusting this file. Returns whether it was trusted. Raises `TrustError` and `ConfigError`."""
-    known = trust_store.read()
     real = Path(os.path.realpath(Path(path).parent)) / Path(path).name
-    was_trusted = known.pop(str(real), None) is not None
-    if was_trusted:
-        trust_store.write(known)
-    return was_trusted
+    if str(real) not in trust_store.read():
+        return False
+    with trust_store.changed() as replace:
+        known = trust_store.read()
+        known.pop(str(real), None)
+        replace(known)
+    return True
 
 
 def require_trust(config: Config) -> None:

@@ -6,6 +6,7 @@ be read, and the next write makes it version 2.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ from . import files
 from .problems import Problems
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 VERSION = 2
@@ -60,6 +62,8 @@ def read() -> dict[str, Digests]:
     return dict(document)
 
 
-def write(known: dict[str, Digests]) -> None:
-    """Replace the file in one step. Raises `ConfigError` if it cannot be written."""
-    files.replace(path(), {"version": VERSION, "trusted": known})
+@contextlib.contextmanager
+def changed() -> Iterator[Callable[[dict[str, Digests]], None]]:
+    """Keeps other programs from changing the file, and yields what replaces its table. Raises `ConfigError`."""
+    with files.place(path()) as place:
+        yield lambda known: place.replace(files.encoded({"version": VERSION, "trusted": known}), mode=0o600)

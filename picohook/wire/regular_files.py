@@ -15,12 +15,11 @@ def open_regular(path: str | os.PathLike[str]) -> tuple[int, os.stat_result]:
 
     Other files are not opened: opening a named pipe would wait for a writer, and opening a device can have effects.
     """
-    _require_regular(os.stat(path))
+    require_regular(os.stat(path))
     # By now the name may belong to a named pipe: O_NONBLOCK keeps this from waiting.
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
     try:
-        status = os.fstat(descriptor)
-        _require_regular(status)
+        status = require_regular(os.fstat(descriptor))
     except BaseException:
         os.close(descriptor)
         raise
@@ -65,8 +64,10 @@ def too_large(most: int) -> OSError:
     return OSError(errno.EFBIG, f"it is larger than {size}")
 
 
-def _require_regular(status: os.stat_result) -> None:
+def require_regular(status: os.stat_result) -> os.stat_result:
+    """Returns the status of a file. Raises `OSError` if it is not a regular file."""
     if stat.S_ISDIR(status.st_mode):
         raise IsADirectoryError(errno.EISDIR, "it is a directory, not a file")
     if not stat.S_ISREG(status.st_mode):
         raise OSError(errno.EINVAL, "it is not a regular file")
+    return status

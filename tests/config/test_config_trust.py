@@ -311,5 +311,5 @@ class TestStore:
 
     def test_a_store_that_cannot_be_written_is_an_error(self, path: Path, home: Path, store: Path) -> None:
         home.write_text("not a directory")
-        with pytest.raises(ConfigError, match=re.escape(f"{store}: cannot be written: Not a directory")):
+        with pytest.raises(ConfigError, match=re.escape(f"{store}: cannot be written: home is not a directory")):
             trust(found(path))

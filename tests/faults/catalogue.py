@@ -113,5 +113,7 @@ FAULTS: dict[str, tuple[str, str]] = {
     "X7": ("another program of the same name on the hook's PATH or in its directory", "the host's PATH decides, once"),
     "X8": ("a configuration that others could have written", "refused, with the reason"),
     "X9": ("a found configuration sets LD_PRELOAD, PYTHONPATH and the like", "refused"),
+    "X10": ("a link in a repository where picohook writes a file", "not followed, and nothing is written"),
+    "X11": ("a file changes between reading and writing, or writing it fails", "left as it is, and whole"),
 }
 """What the host meets, and what it does, by id."""

@@ -85,6 +85,40 @@ class TestEachVendor:
         assert list(file.parent.iterdir()) == []
         assert shim(vendor, "--project", "--remove") == "nothing to change\n"
 
+    @pytest.mark.parametrize("linked", ["file", "backup", "directory"])
+    def test_X10_a_link_of_the_repository_is_not_followed(self, shim, project, vendor, linked):
+        outside = project.parent / "outside"
+        outside.mkdir()
+        (outside / "own.json").write_text(OWN)
+        file = project / VENDORS[vendor].project_file
+        if linked == "directory":
+            (project / file.relative_to(project).parts[0]).symlink_to(outside)
+        else:
+            file.parent.mkdir(parents=True)
+            file.write_text(OWN.replace("opus", "evil"))
+            link = file if linked == "file" else file.with_name(f"{file.name}.before-picohook")
+            link.unlink(missing_ok=True)
+            link.symlink_to(outside / "own.json")
+        assert "is a link to" in shim(vendor, "--project", fails=True)
+        assert [one.name for one in outside.iterdir()] == ["own.json"]
+        assert (outside / "own.json").read_text() == OWN
+        assert not any(is_shim(command) for file in project.rglob("*.json") for command in [file.read_text()])
+
+    def test_a_link_of_the_user_stays_one(self, shim, project, vendor):
+        file = project.parent / "home" / VENDORS[vendor].user_file.removeprefix("~/")
+        kept = project.parent / "home/dotfiles/settings"
+        (kept / ".git").mkdir(parents=True)
+        file.parent.parent.mkdir(parents=True, exist_ok=True)
+        file.parent.symlink_to(kept)
+        file.symlink_to(kept / "shared.json")
+        (kept / "shared.json").write_text(OWN)
+        shim(vendor)
+        assert file.is_symlink()
+        assert "picohook" in (kept / "shared.json").read_text()
+        shim(vendor, "--remove")
+        assert (kept / "shared.json").read_text() == OWN
+        assert sorted(os.listdir(kept)) == [".git", file.name, "shared.json"]
+
     def test_the_users_own_file_is_written_without_project(self, shim, project, vendor):
         shim(vendor)
         assert (project.parent / "home" / VENDORS[vendor].user_file.removeprefix("~/")).is_file()
@@ -154,20 +188,6 @@ class TestAFileOfTheUsers:
         assert why in shim("claude", "--project", fails=True)
         assert file.read_bytes() == before
         assert list(file.parent.iterdir()) == [file]
-
-    def test_a_link_stays_a_link_and_leads_not_out_of_the_project(self, shim, project, file):
-        file.rename(project / "kept.json")
-        file.symlink_to(project / "kept.json")
-        shim("claude", "--project")
-        assert file.is_symlink()
-        assert "PreToolUse" in json.loads((project / "kept.json").read_text())["hooks"]
-        shim("claude", "--project", "--remove")
-        outside = project.parent / "outside.json"
-        (project / "kept.json").rename(outside)
-        file.unlink()
-        file.symlink_to(outside)
-        assert "outside of this project" in shim("claude", "--project", fails=True)
-        assert outside.read_text() == OWN
 
     def test_picohook_itself_does_not_run_the_shim(self, shim, file):
         shim("claude", "--project")

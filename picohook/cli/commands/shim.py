@@ -1,13 +1,12 @@
 """`picohook shim`: your hooks in the agent of another vendor."""
 
-import os
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from ...config import layers
-from ...errors import ConfigError, PicohookError
+from ...errors import ConfigError
 from ...serve.shim.vendor import VendorAgent
 from ...serve.shim.vendors import VENDORS
 from .. import output
@@ -62,9 +61,7 @@ def shim(
     if config is not None:
         require_file(config)
     path = hook_file(known, here)
-    file = JsonFile.read(path, missing=dict(known.file))
-    if here is not None and not file.path.is_relative_to(os.path.realpath(here)):
-        raise PicohookError(f"{path} is a link to {file.path}, outside of this project: run this in that project")
+    file = JsonFile.read(path, missing=dict(known.file), project=here)
     if remove:
         gone = take_out(file, known)
         output.line(f"{file.path} is as it was without picohook" if gone else "nothing to change")

@@ -1,0 +1,222 @@
+"""Writes files for a user. A link in a repository is never followed, and a file is replaced in one step.
+
+A repository comes from others, and so do its links: one may lead to any file of the user. So no link is followed below the
+working directory, below a directory with `.git`, and below a directory that the caller names. The home directory is none of
+these, even if it has a `.git`. A link anywhere else is the user's own, such as `~/.claude` to a repository of settings. It is
+followed, and so is each link in the place of a file that belongs to the user (`own`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import stat
+import time
+from typing import TYPE_CHECKING
+
+from .regular_files import identity, read_open, require_regular, too_large
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from .regular_files import Identity
+
+MOST = 64 << 20
+"""The most bytes of a file that is read to be edited."""
+LOCK_WAIT = 5.0
+"""Seconds to wait for another program that writes in the same directory."""
+_PATH_ONLY = getattr(os, "O_PATH", os.O_RDONLY)
+_SAFE = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
+Path = str | os.PathLike[str]
+
+
+class Place:
+    """The place of a file: its directory, which is open and locked, and its name there. Every method raises `OSError`."""
+
+    def __init__(self, directory: int, name: str) -> None:
+        self._directory = directory
+        self._name = name
+        self.mode: int | None = None
+        """The mode of the file that was read."""
+        self._read = False
+        self._seen: Identity | None = None
+
+    def beside(self, suffix: str) -> Place:
+        """Returns the place in the same directory whose name has this suffix."""
+        return Place(self._directory, self._name + suffix)
+
+    def read(self, most: int = MOST) -> bytes | None:
+        """Returns the bytes of the file; None if there is none. From then on, a file that was changed is not replaced."""
+        self._read, self._seen = True, None
+        status = self._status()
+        if status is None:
+            return None
+        descriptor = os.open(self._name, os.O_RDONLY | _SAFE, dir_fd=self._directory)
+        try:
+            status = require_regular(os.fstat(descriptor))
+            self._seen, self.mode = identity(status), status.st_mode & 0o777
+            if status.st_size > most:
+                raise too_large(most)
+            return read_open(descriptor, most)
+        finally:
+            os.close(descriptor)
+
+    def replace(self, data: bytes, *, mode: int | None = None) -> None:
+        """Replace the file, or make it. Without a `mode`, its mode and owners stay, and a new file gets those of the umask."""
+        before = self._status()
+        new = f".picohook-{os.urandom(8).hex()}"  # short, whatever the length of the name is
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _SAFE
+        first = 0o600 if before is not None or mode is not None else 0o644
+        descriptor = os.open(new, flags, first, dir_fd=self._directory)
+        try:
+            left = memoryview(data)
+            while left:
+                left = left[os.write(descriptor, left) :]
+            if mode is None and before is not None:
+                with contextlib.suppress(PermissionError):  # the file of another user becomes this user's
+                    os.fchown(descriptor, before.st_uid, before.st_gid)
+                mode = before.st_mode & 0o777
+            if mode is not None:
+                os.fchmod(descriptor, mode)
+            os.fsync(descriptor)
+            self._require_seen()
+            os.rename(new, self._name, src_dir_fd=self._directory, dst_dir_fd=self._directory)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(new, dir_fd=self._directory)
+            raise
+        finally:
+            os.close(descriptor)
+        self._read = False
+
+    def remove(self) -> None:
+        """Remove the file."""
+        self._require_seen()
+        os.unlink(self._name, dir_fd=self._directory)
+
+    def _status(self) -> os.stat_result | None:
+        """The status of the file; None if there is none. Raises `OSError` for anything but a regular file."""
+        try:
+            status = os.lstat(self._name, dir_fd=self._directory)
+        except FileNotFoundError:
+            return None
+        if stat.S_ISLNK(status.st_mode):
+            raise _link_error(self._name, self._directory)
+        return require_regular(status)
+
+    def _require_seen(self) -> None:
+        now = self._status() if self._read else None
+        if self._read and (None if now is None else identity(now)) != self._seen:
+            raise OSError(errno.ESTALE, "it changed after it was read: try again")
+
+
+@contextlib.contextmanager
+def place(path: Path, *, own: bool = False, below: Path | None = None, make: int | None = None) -> Iterator[Place]:
+    """The place of a file, for one edit. Others that ask for a place in its directory wait. Raises `OSError`.
+
+    `own`: the place is the user's own, so links are followed. `below`: no link below this directory is followed, and the file
+    has to lie there. `make` is the mode of directories that are missing; without it they are not made.
+    """
+    with _directory(path, _root(path, own=own, below=below), make) as (directory, name):
+        listed = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=directory)
+        try:
+            _lock(listed)
+            yield Place(listed, name)
+        finally:
+            os.close(listed)
+
+
+def open_to_write(path: Path, flags: int, mode: int = 0o600, *, own: bool = False, below: Path | None = None) -> int:
+    """Returns a descriptor of a file that is written bit by bit. `own` and `below` are those of `place`. Raises `OSError`."""
+    root = _root(path, own=own, below=below)
+    if root is None:
+        return os.open(path, flags | _SAFE & ~os.O_NOFOLLOW, mode)
+    with _directory(path, root, None) as (directory, name):
+        try:
+            return os.open(name, flags | _SAFE, mode, dir_fd=directory)
+        except OSError as error:
+            raise (_link_error(name, directory) if error.errno == errno.ELOOP else error) from None
+
+
+@contextlib.contextmanager
+def _directory(path: Path, root: str | None, make: int | None) -> Iterator[tuple[int, str]]:
+    """The open directory of a file, and the file's name. Each directory below the root is opened in the one before."""
+    full = os.path.abspath(path) if root is not None else os.path.realpath(path)
+    root = root or "/"
+    if os.path.commonpath((full, root)) != root:
+        raise PermissionError(errno.EPERM, f"it lies outside of {root}")
+    if full == root:
+        raise IsADirectoryError(errno.EISDIR, "it is a directory, not a file")
+    *steps, name = os.path.relpath(full, root).split(os.sep)
+    here = os.open(root, _PATH_ONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        for step in steps:
+            inside = _step(here, step, make)
+            os.close(here)
+            here = inside
+        yield here, name
+    finally:
+        os.close(here)
+
+
+def _step(directory: int, name: str, make: int | None) -> int:
+    flags = _PATH_ONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW
+    try:
+        return os.open(name, flags, dir_fd=directory)
+    except FileNotFoundError:
+        if make is None:
+            raise
+    except OSError as error:
+        raise (_link_error(name, directory) if error.errno in {errno.ENOTDIR, errno.ELOOP} else error) from None
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(name, make, dir_fd=directory)
+    return os.open(name, flags, dir_fd=directory)
+
+
+def _root(path: Path, *, own: bool, below: Path | None) -> str | None:
+    """The directory below which no link is followed; None if every link on the way is the user's own."""
+    if "\0" in os.fspath(path):
+        raise OSError(errno.EINVAL, "its name holds a NUL character")
+    if own:
+        return None
+    if below is not None:
+        return os.path.abspath(below)
+    full, home = os.path.abspath(path), os.path.abspath(os.path.expanduser("~"))
+    homes = tuple(
+        f"{one}/" for one in (home, os.path.realpath(home))
+    )  # by their names: a link to it is not the home directory
+    found, step, here = None, os.path.dirname(full), ""
+    with contextlib.suppress(FileNotFoundError):  # it was removed
+        here = os.getcwd()
+    while step != os.path.dirname(step):
+        if any(one.startswith(f"{step}/") for one in homes):
+            break
+        if os.path.realpath(step) == here or os.path.lexists(os.path.join(step, ".git")):
+            found = step
+        step = os.path.dirname(step)
+    return found
+
+
+def _link_error(name: str, directory: int) -> OSError:
+    """The error for a link that is not followed, or for a file in place of a directory."""
+    try:
+        target = os.readlink(name, dir_fd=directory)
+    except OSError:
+        return NotADirectoryError(errno.ENOTDIR, f"{name} is not a directory")
+    return OSError(errno.ELOOP, f"{name} is a link to {target}, and links in a project are not followed")
+
+
+def _lock(directory: int) -> None:
+    """Lock a directory until it is closed. Some network file systems have no such locks."""
+    until = time.monotonic() + LOCK_WAIT
+    while True:
+        try:
+            return fcntl.flock(directory, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > until:
+                raise OSError(errno.EBUSY, "another program keeps its directory locked") from None
+            time.sleep(0.01)
+        except OSError:
+            return None
