@@ -7,7 +7,6 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from .engine.engine import Engine
-from .engine.lifecycle import MountedHooks
 from .engine.settings import Settings
 from .errors import PicohookError
 from .turns import model_call, tool_call
@@ -20,15 +19,13 @@ if TYPE_CHECKING:
     from .config.document import PicoClaw
     from .config.layers import Layers
     from .config.reload.reloader import Reloader
-    from .config.reload.services import ConfigServices
     from .config.reload.source import Source
+    from .engine.lifecycle import MountedHooks
     from .engine.settings import EngineSettings
     from .engine.status import Reloaded
     from .hooks.base import Hook
-    from .listeners.audit import AuditLog
     from .model.payloads import LLMRequest, LLMResponse, ToolCall, ToolResult
     from .model.spec import HookSpec
-    from .transport.nats.bundle import Bundle
     from .turns.model_call import Complete, DecidedRequest, Show
     from .turns.session import Session
     from .turns.tool_call import DecidedCall, OnPause, ToolRun
@@ -41,8 +38,6 @@ class HostSettings(Settings, total=False):
     """Whether to reload the configuration when it changes."""
     control: str | os.PathLike[str] | None
     """The path of a Unix socket through which the running host can be inspected and controlled."""
-    announce: bool
-    """Whether to publish the host's status for `picohook fleet`, if its configuration has [nats]: True."""
 
 
 class Host(Engine):
@@ -63,7 +58,6 @@ class Host(Engine):
         _source: Source | None = None,
         watch: bool = False,
         control: str | os.PathLike[str] | None = None,
-        announce: bool = True,
         **settings: Unpack[EngineSettings],
     ) -> None:
         if watch:
@@ -79,8 +73,6 @@ class Host(Engine):
         self._reloader: Reloader | None = None
         self._watch = watch
         self._control = control
-        self._announce = announce
-        self._services: ConfigServices | None = None
 
     @classmethod
     def from_config(
@@ -130,17 +122,10 @@ class Host(Engine):
 
         source = Source(read, *places, asks_models=settings.get("complete") is None)
         config = source.layers = source.read()
-        logs: list[AuditLog] = []
         if any(one.audit for one in config.configs):
             from .config.audit_logs import audit_logs  # noqa: PLC0415 - most keep none
 
-            logs = audit_logs(config.configs)
-            settings["listeners"] = (*logs, *settings.get("listeners", ()))
-        if any(one.events for one in config.configs):
-            from .config.event_spools import spooled_events  # noqa: PLC0415 - most send none
-
-            events = spooled_events(config.configs, logs, settings.get("logger"))
-            settings["listeners"] = (*settings.get("listeners", ()), *events)
+            settings["listeners"] = (*audit_logs(config.configs), *settings.get("listeners", ()))
         return cls(
             config.hooks,
             timeouts=config.timeouts,
@@ -177,27 +162,10 @@ class Host(Engine):
 
             self.begin_task((await open_control(self, self._control, mounted_hooks.log)).run)
         await super()._begin(mounted_hooks, hooks)
-        if self._source is not None and any(one.nats is not None for one in self._source.layers.configs):
-            self._services = self._config_services(self._source)
-            await self._services.start()
         if self._watch:
             from .config.reload.watch import keep_watching  # noqa: PLC0415 - an extra
 
             self.begin_task(functools.partial(keep_watching, self, mounted_hooks.log))
-
-    def _config_services(self, source: Source) -> ConfigServices:
-        from .config.reload.services import ConfigServices  # noqa: PLC0415 - for configurations with [nats]
-
-        assert isinstance(self._mounted, MountedHooks)
-        assert self._mounted.connections is not None
-        return ConfigServices(
-            source,
-            self._mounted.connections,
-            self._mounted.log,
-            begin=self.begin_task,
-            reload=self._reload,
-            status=(lambda: self.status().wire()) if self._announce else None,
-        )
 
     async def reload(self) -> Reloaded:
         """Read the configuration again and apply it, without losing a call. Returns the changes.
@@ -207,16 +175,7 @@ class Host(Engine):
         for a new hook that is `required` and does not start. Cancellation does not stop a reload half-way.
         """
         self._mounted.require_here()
-        return await self._reload()
-
-    async def _reload(self, bundle: Bundle | None = None) -> Reloaded:
-        """Like `reload`, with a bundle that was verified in place of the one that is kept."""
-        source = self.reloader.source
-        done = await self.begin_task(functools.partial(self.reloader.reload, bundle)).result()
-        if self._services is None and source.layers.nats is not None:
-            self._services = self._config_services(source)
-        if self._services is not None:
-            self._services.follow()
+        done = await self.begin_task(self.reloader.reload).result()
         self._changed(done)
         for call in tuple(self.on_mounted):
             call()
@@ -225,7 +184,7 @@ class Host(Engine):
     @property
     def config_digest(self) -> str:
         """The digest of the configuration files that are in force; empty for a host that was made in code."""
-        return "" if self._source is None else self._source.layers.in_force["config"]
+        return "" if self._source is None else self._source.layers.digest
 
     @property
     def reloader(self) -> Reloader:

@@ -54,13 +54,11 @@ def read(
     named: Path | None,
     picoclaw: PicoClaw | None = None,
     way_out: str = "name one with --config FILE",
-    *,
-    with_bundle: bool = True,
 ) -> Layers:
     """Read the configuration that the user named, or all that are found. Trust is not checked."""
     if named is not None:
-        return layers.named(require_file(named), picoclaw=picoclaw, with_bundle=with_bundle)
-    found = layers.discover(picoclaw=picoclaw, with_bundle=with_bundle)
+        return layers.named(require_file(named), picoclaw=picoclaw)
+    found = layers.discover(picoclaw=picoclaw)
     if not found.configs:
         raise typer.BadParameter(f"{NOWHERE}, and none of your own: {way_out}")
     return found
@@ -70,7 +68,6 @@ def configured(named: Path | None, picoclaw: PicoClaw | None = None) -> Layers:
     """Read the configuration that hooks are started from: named by the user, or found and trusted. Print its warnings."""
     found = read(named, picoclaw)
     found.require_trust()
-    found.require_bundle()
     for warning in found.warnings:
         output.warn(str(warning))
     return found

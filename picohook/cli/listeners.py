@@ -63,10 +63,6 @@ def listeners(
     """Make the listeners that the configuration files and the options ask for. Report failures of audit logs at the end."""
     logs = audit_logs(files, audit)
     made: list[Listener] = [*logs]
-    if any(file.events for file in files):
-        from ..config.event_spools import spooled_events  # noqa: PLC0415 - most send none
-
-        made += spooled_events(files, logs)
     if otel:
         made.append(_telemetry())
     if record is not None:

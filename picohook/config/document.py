@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ..model.spec import HookSpec, NatsSettings, ProofOfLife, Timeouts
-    from .tables import AuditTable, BundleTable, EventsTable, ModelTable
+    from .tables import AuditTable, ModelTable
 
 PicoClaw = Literal["0.2.8", "0.2.9", "0.2.9+edits"]
 """The version of PicoClaw whose behaviour hooks expect. 0.2.9 stands for newer ones too; "+edits" lifts its before_llm rule."""
@@ -50,10 +50,6 @@ class Config:
     """The proofs of life to give."""
     model: ModelTable | None = None
     """The model that prompt hooks ask."""
-    events: EventsTable | None = None
-    """The events to send, with an absolute path."""
-    bundle: BundleTable | None = None
-    """The central configuration to use, with an absolute path."""
     nats: NatsSettings | None = None
     """The connection to NATS, with absolute paths."""
     picoclaw: PicoClaw | None = None

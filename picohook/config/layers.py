@@ -1,6 +1,6 @@
 """The configurations that apply when none is named: the user's own, and the project's.
 
-Hooks are asked layer by layer: `builtin` (functions of the embedding program), `central` (a bundle), `user`, `project`, and
+Hooks are asked layer by layer: `builtin` (functions of the embedding program), `central`, `user`, `project`, and
 `session` (mounted while the host runs). No layer replaces another: a project can add hooks to the user's, and cannot remove
 any.
 """
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from ..model.spec import HookSpec, NatsSettings
-    from ..transport.nats.bundle import Bundle
     from ..wire.regular_files import Identity
     from .dialects import Dialect
     from .document import Config, PicoClaw
@@ -53,12 +52,10 @@ class Layers:
         return next((config.nats for config in self.configs if config.nats is not None), None)
 
     @property
-    def in_force(self) -> dict[str, str]:
-        """The digest of all files, and that of the central configuration, if there is one."""
+    def digest(self) -> str:
+        """The digest of all files."""
         digests = [config.digest for config in self.configs]
-        whole = digests[0] if len(digests) == 1 else hashlib.sha256(" ".join(digests).encode()).hexdigest()
-        central = next((config.digest for config in self.configs if config.layer == "central"), "")
-        return {"config": whole, **({"bundle": central} if central else {})}
+        return digests[0] if len(digests) == 1 else hashlib.sha256(" ".join(digests).encode()).hexdigest()
 
     @property
     def proof_of_life(self) -> ProofOfLife | None:
@@ -85,48 +82,28 @@ class Layers:
         if problems:
             raise TrustError(problems)
 
-    def require_bundle(self) -> None:
-        """Raise `ConfigError` if a file needs a central configuration, and the host never had one."""
-        if any(config.bundle is not None for config in self.configs):
-            from .bundles import require_bundle  # noqa: PLC0415 - few have one
-
-            require_bundle(self.configs)
-
     def verify(self, spec: HookSpec) -> dict[str, Identity] | None:
         """Like `require_trust`, for one hook that is about to be started: the `verify` of a host."""
         by_path = {str(config.path): config for config in self.configs}
         return trust.still_trusted(by_path[spec.source], spec) if spec.source in by_path else None
 
 
-def named(
-    path: str | os.PathLike[str],
-    *,
-    picoclaw: PicoClaw | None = None,
-    bundle: Bundle | None = None,
-    with_bundle: bool = True,
-) -> Layers:
-    """The configuration that the user named, with its bundle, and no other. Raises `ConfigError`.
-
-    `bundle` is tried instead of the one that is kept. Without `with_bundle`, there is none.
-    """
+def named(path: str | os.PathLike[str], *, picoclaw: PicoClaw | None = None) -> Layers:
+    """The configuration that the user named, and no other. Raises `ConfigError`."""
     config = load(path, picoclaw=picoclaw)
-    if config.bundle is None or not with_bundle:
-        return Layers((config,), config.hooks)
-    return _joined_with([config], bundle)
+    return Layers((config,), config.hooks)
 
 
 def discover(
     directory: str | os.PathLike[str] | None = None,
     *,
     picoclaw: PicoClaw | None = None,
-    bundle: Bundle | None = None,
-    with_bundle: bool = True,
     without: Collection[str] = (),
 ) -> Layers:
-    """The user's own configurations with their bundle, and those of the project in this directory. Trust is not checked.
+    """The user's own configurations, and those of the project in this directory. Trust is not checked.
 
-    `picoclaw` is as for `load`, `bundle` and `with_bundle` are as for `named`. The files of the dialects `without` are left
-    out. Raises `ConfigError` with the mistakes of all files.
+    `picoclaw` is as for `load`. The files of the dialects `without` are left out. Raises `ConfigError` with the mistakes of
+    all files.
     """
     project = Path(directory or ".").absolute()
     problems: list[Problem] = []
@@ -150,18 +127,7 @@ def discover(
             problems += error.problems
     if problems:
         raise ConfigError(problems)
-    return _joined_with([*configs.values()], bundle, with_bundle=with_bundle)
-
-
-def _joined_with(configs: list[Config], update: Bundle | None, *, with_bundle: bool = True) -> Layers:
-    """These configurations and the bundle that one of them asks for. Raises `ConfigError`."""
-    layers = Layers(tuple(configs))
-    if with_bundle and any(config.bundle is not None for config in configs):
-        from .bundles import central_config  # noqa: PLC0415 - few have one
-
-        central = central_config(configs, update)
-        # The last one, so that a local hook keeps its name if a hook of the bundle has the same.
-        layers = Layers((*configs, *([central] if central is not None else [])))
+    layers = Layers(tuple(configs.values()))
     return replace(layers, hooks=tuple(_joined(layers)))
 
 

@@ -1,16 +1,16 @@
-"""The tables `[audit]`, `[model]`, `[nats]` and `[[foreign]]` of a configuration."""
+"""The tables `[audit]`, `[model]` and `[[foreign]]` of a configuration."""
 
 from __future__ import annotations
 
 import re
-from typing import Annotated, Literal
+from typing import Literal
 from urllib.parse import urlsplit
 
 from pydantic import Field, JsonValue, field_validator
 
 from ..hooks.foreign.dialects import DialectName  # noqa: TC001 - pydantic reads it at run time
 from ..hooks.foreign.tools import ToolAlias  # noqa: TC001 - pydantic reads it at run time
-from ..model.spec import Contain, Globs, Limits, NatsSettings, Sandbox, Seconds, Settings, Size
+from ..model.spec import Contain, Globs, Limits, Sandbox, Seconds, Settings, Size
 
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
@@ -73,59 +73,6 @@ class ModelTable(Settings):
         if taken:
             raise ValueError(f"has {', '.join(taken)}, which each request sets itself")
         return options
-
-
-class EventsTable(Settings):
-    """Events for a stream of JetStream: the records of an audit log, which wait in a spool on disk until they are stored."""
-
-    spool: str | None = Field(
-        default=None, min_length=1, description="The spool's directory, relative to this file; by default the user's."
-    )
-    max_size: Size = Field(
-        default=64 << 20, gt=0, description="Bytes that may wait. With more, new events are dropped."
-    )
-    sync: Literal["system", "disk"] = Field(
-        default="system", description="What kept events survive: the end of the process, or a loss of power too."
-    )
-    payloads: bool = Field(default=False, description="true: payloads and texts are sent, not only their hashes.")
-    record: bool = Field(default=False, description="true: a whole record is sent too, for picohook replay.")
-    stream: str | None = Field(
-        default=None, min_length=1, description="The stream's name; by default PICOHOOK_EVENTS_TENANT."
-    )
-
-
-class BundleTable(Settings):
-    """A central configuration, which a NATS key-value bucket has as a signed bundle."""
-
-    keys: Annotated[tuple[str, ...], Field(min_length=1)] = Field(description="The public keys that may sign it.")
-    name: str = Field(default="default", min_length=1, description="Its name, which is its key in the bucket.")
-    bucket: str = Field(default="PICOHOOK_BUNDLES", min_length=1, description="The bucket.")
-    required: bool = Field(default=True, description="Whether the host refuses to start if it never had a bundle.")
-    wait: Seconds = Field(default=5.0, description="Seconds that a start waits for the server and a first bundle.")
-    file: str | None = Field(
-        default=None, min_length=1, description="Where the last good bundle is kept; by default in the user's state."
-    )
-
-    @field_validator("keys")
-    @classmethod
-    def _are_public(cls, keys: tuple[str, ...]) -> tuple[str, ...]:
-        from ..transport.nats.bundle import check_public  # noqa: PLC0415 - needs an extra
-
-        return tuple(map(check_public, keys))
-
-
-class NatsTable(NatsSettings):
-    """The connection to NATS, and what the host uses it for besides hooks that are served elsewhere."""
-
-    events: EventsTable | None = Field(default=None, description="Events to send; without it, none are sent.")
-    bundle: BundleTable | None = Field(default=None, description="The central configuration to use.")
-
-    @property
-    def connection(self) -> NatsSettings:
-        """The connection alone."""
-        return NatsSettings(
-            **{name: getattr(self, name) for name in NatsSettings.model_fields.keys() & self.model_fields_set}
-        )
 
 
 class ForeignTable(Settings):

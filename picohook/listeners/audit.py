@@ -44,27 +44,63 @@ _OF_EVENTS = {"Tool": "tool", "Status": "status", "IsError": "is_error", "Stage"
 """The fields of an event's payload that are no content."""
 
 
-class AuditRecords(Listener):
-    """Makes the records of one host. A subclass writes them.
+class AuditLog(Listener):
+    """Writes the log of one host at a time.
 
-    `payloads`: records have the payloads and all texts; otherwise they have hashes of the payloads, made with `key`.
+    `payloads`: records have the payloads and all texts; otherwise they have hashes of the payloads. `key`: without it, no valid
+    log can be made. `max_size`: bytes after which the log continues in a new file, as it does when its file is moved away.
+    Records that cannot be written are counted, and the log says later how many are missing.
     """
 
-    def __init__(self, *, payloads: bool = False, key: bytes = b"") -> None:
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        payloads: bool = False,
+        key: bytes | str = b"",
+        max_size: int | None = None,
+    ) -> None:
+        self.path = os.path.abspath(path)
+        self.failures = 0
+        """Records that could not be written."""
+        self._key = key.encode() if isinstance(key, str) else key
         self.payloads = payloads
         # The plain hash of a short text can be guessed. Without a key, hashes can be compared within one run only.
-        self._secret = key or secrets.token_bytes(32)
+        self._secret = self._key or secrets.token_bytes(32)
         self._seen: dict[str, tuple[HookSpec, str]] = {}
+        self.max_size = max_size
+        self._ledger: Ledger | None = None
+        self._lost = 0
 
-    def write(self, method: str, about: Mapping[str, Any]) -> None:
-        """Write a record. Raises `PicohookError` if it cannot be written."""
-        raise NotImplementedError
+    @property
+    def records(self) -> int:
+        """How many records the log has."""
+        return self._ledger.count if self._ledger else 0
+
+    @property
+    def head(self) -> str:
+        """The hash of the last record: kept elsewhere, it shows whether the end of the log is missing."""
+        return self._ledger.head if self._ledger else ""
 
     # What the host calls.
 
     def opened(self) -> None:
+        if self._ledger is not None and not self._ledger.closed:
+            raise PicohookError("this audit log is in use by another host: make another one")
+        self._ledger = Ledger(self.path, self._key, most=self.max_size)
         self._seen = {}
-        self.write(START, {"format": FORMAT, "picohook": VERSION, "pid": os.getpid(), "payloads": self.payloads})
+        try:
+            self.write(START, {"format": FORMAT, "picohook": VERSION, "pid": os.getpid(), "payloads": self.payloads})
+        except PicohookError:
+            self._ledger.close()
+            raise
+
+    def closed(self) -> None:
+        assert self._ledger is not None
+        try:
+            self.write(STOP, {})
+        finally:
+            self._ledger.close()
 
     def begin(self, stage: Stage[P], payload: P) -> Account[P]:
         return Entry(self, stage, payload)
@@ -83,10 +119,20 @@ class AuditRecords(Listener):
         about = {"verdict": proof.verdict, **{name: value for name, value in names.items() if value}, "hooks": hooks}
         self.write("host.proof_of_life", {**_tool(proof.call), **self.stamp("payload", proof.call), **about})
 
-    def closed(self) -> None:
-        self.write(STOP, {})
-
     # For its entries.
+
+    def write(self, method: str, about: Mapping[str, Any]) -> None:
+        """Add a record, after one that says how many were lost. Raises `PicohookError` if it cannot be written."""
+        assert self._ledger is not None
+        try:
+            if self._lost:
+                self._ledger.add(LOST, {"records": self._lost})
+                self._lost = 0
+            self._ledger.add(method, about)
+        except OSError as error:
+            self.failures += 1
+            self._lost += 1
+            raise PicohookError(f"the audit log {escape(self.path)} cannot be written: {error.strerror}") from None
 
     def meet(self, hook: Hook) -> None:
         """Write a record of the hook, the first time and whenever its settings have changed."""
@@ -114,72 +160,6 @@ class AuditRecords(Listener):
         return {name: plain} if self.payloads else {f"{name}_digest": keyed(self._secret, plain)}
 
 
-class AuditLog(AuditRecords):
-    """Writes the log of one host at a time.
-
-    `payloads`: records have the payloads and all texts; otherwise they have hashes of the payloads. `key`: without it, no valid
-    log can be made. `max_size`: bytes after which the log continues in a new file, as it does when its file is moved away.
-    Records that cannot be written are counted, and the log says later how many are missing.
-    """
-
-    def __init__(
-        self,
-        path: str | os.PathLike[str],
-        *,
-        payloads: bool = False,
-        key: bytes | str = b"",
-        max_size: int | None = None,
-    ) -> None:
-        self.path = os.path.abspath(path)
-        self.failures = 0
-        """Records that could not be written."""
-        self._key = key.encode() if isinstance(key, str) else key
-        super().__init__(payloads=payloads, key=self._key)
-        self.max_size = max_size
-        self._ledger: Ledger | None = None
-        self._lost = 0
-
-    @property
-    def records(self) -> int:
-        """How many records the log has."""
-        return self._ledger.count if self._ledger else 0
-
-    @property
-    def head(self) -> str:
-        """The hash of the last record: kept elsewhere, it shows whether the end of the log is missing."""
-        return self._ledger.head if self._ledger else ""
-
-    def opened(self) -> None:
-        if self._ledger is not None and not self._ledger.closed:
-            raise PicohookError("this audit log is in use by another host: make another one")
-        self._ledger = Ledger(self.path, self._key, most=self.max_size)
-        try:
-            super().opened()
-        except PicohookError:
-            self._ledger.close()
-            raise
-
-    def closed(self) -> None:
-        assert self._ledger is not None
-        try:
-            super().closed()
-        finally:
-            self._ledger.close()
-
-    def write(self, method: str, about: Mapping[str, Any]) -> None:
-        """Add a record, after one that says how many were lost. Raises `PicohookError` if it cannot be written."""
-        assert self._ledger is not None
-        try:
-            if self._lost:
-                self._ledger.add(LOST, {"records": self._lost})
-                self._lost = 0
-            self._ledger.add(method, about)
-        except OSError as error:
-            self.failures += 1
-            self._lost += 1
-            raise PicohookError(f"the audit log {escape(self.path)} cannot be written: {error.strerror}") from None
-
-
 class RequiredAuditLog(AuditLog, RequiredListener):
     """An audit log that has to be written: a call whose record cannot be written is denied."""
 
@@ -189,7 +169,7 @@ class RequiredAuditLog(AuditLog, RequiredListener):
 class Entry(Account[P]):
     """One chain, until its record is written."""
 
-    def __init__(self, log: AuditRecords, stage: Stage[P], payload: P) -> None:
+    def __init__(self, log: AuditLog, stage: Stage[P], payload: P) -> None:
         super().__init__(stage, payload)
         self._log = log
         self._began = time.perf_counter()

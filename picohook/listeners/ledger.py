@@ -21,7 +21,7 @@ from ..wire.regular_files import open_regular
 from ..wire.text import escape
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping
 
 FORMAT = 1
 """The version of the format. Each `host.start` names it; records before version 1 was named are of version 1."""
@@ -178,10 +178,6 @@ class Ledger:
             os.ftruncate(self._file, min(self._end, os.fstat(self._file).st_size))
             self._torn = False
 
-    def sync(self) -> None:
-        """Wait until all is on the disk. Raises `OSError`."""
-        os.fsync(self._file)
-
     def close(self) -> None:
         """Wait until all is on the disk, and close the file."""
         self.closed = True
@@ -255,20 +251,6 @@ def files_of(path: str | os.PathLike[str]) -> list[str]:
             files.insert(0, other)
             first = number
     return files
-
-
-def last_lines(files: Sequence[str], most: int) -> Iterator[bytes]:
-    """The lines in about the last `most` bytes of the chain, in order. Raises `OSError`."""
-    begins = len(files)
-    while begins and most > 0:
-        begins -= 1
-        most -= os.path.getsize(files[begins])
-    for number, path in enumerate(files[begins:]):
-        with open(open_regular(path)[0], "rb") as file:
-            if not number and most < 0:
-                file.seek(-most)
-                file.readline(LONGEST)
-            yield from lines_of(file)
 
 
 def lines_of(file: BinaryIO) -> Iterator[bytes]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import stat
 import time
-import uuid
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
     from ..hooks.base import Hook
-    from ..listeners.events import SpooledEvents
     from ..model.decisions import Asked, Decision, Outcome
     from ..model.encoded import Encoded
     from ..model.events import Event
@@ -177,23 +175,6 @@ def _plain(answer: Any) -> Any:
 
 def _without_defaults(line: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in line.items() if value is False or value or name in {"chain", "seconds"}}
-
-
-class SpooledRecord(RecordListener):
-    """Sends the record of a host as events, a line an event, through the spool of `events`.
-
-    It stands after `events` among the listeners of its host. `picohook nats consume --to-records` writes the record's file.
-    """
-
-    def __init__(self, events: SpooledEvents) -> None:
-        super().__init__(self._send)
-        self._events = events
-        self._run = uuid.uuid4().hex
-        self._number = 0
-
-    def _send(self, line: bytes) -> None:
-        self._number += 1
-        self._events.put("record.line", "record", line.rstrip(b"\n"), record=self._run, line=self._number)
 
 
 class Recorder(RecordListener):

@@ -146,7 +146,6 @@ def test_a_hook_needs_something_to_run_and_a_stage_or_an_event(
         ("[defaults]\nchain_buget = 1\n[hooks]", 'defaults.chain_buget: unknown key (did you mean "chain_budget"?)'),
         ("[defaults]\nenv = { A = 1 }\n[hooks]", 'defaults.env.A: must be text, not 1 (in quotes: "1")'),
         ("[hook.gate]", 'hook: unknown key (did you mean "hooks"?)'),
-        ("[bundle]\nkeys = []\n[hooks]", 'bundle: unknown key (did you mean "nats.bundle"?)'),
         ("on_failure = 'deny'\n[hooks]", 'on_failure: unknown key (did you mean "defaults.on_failure"?)'),
         ("hooks = []", "hooks: must be a table of keys and values, not a list"),
         ("[hooks]\ngate = 'gate.py'", 'hooks.gate: must be a table of keys and values, not "gate.py"'),

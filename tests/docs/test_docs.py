@@ -77,8 +77,6 @@ TOOLCHAINS = {
     "c": ("echo '#include <cjson/cJSON.h>' | cc -E -", "apt-get install gcc libc6-dev libcjson-dev"),
     "bash": ("jq --version", "apt-get install jq"),
     "perl": ("perl -MJSON::PP -e 1", "apt-get install perl"),
-    "events": ("nats-server --version", "apt-get install nats-server"),
-    "central-configuration": ("nats-server --version", "apt-get install nats-server"),
     "containment": (
         "/usr/bin/python3 --version && bwrap --unshare-net --ro-bind / / true",
         "apt-get install python3 bubblewrap, where namespaces are allowed",

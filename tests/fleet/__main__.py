@@ -2,18 +2,14 @@
 
     python tests/fleet
 
-The hosts know their hooks from a signed bundle alone. Shows a denial, a worker that is killed, the server restarted, and a
-new policy and a new bundle while calls run. Prints each step with its seconds, and ends with 1 if anything is not as promised.
-The server has the keys, permissions and certificates of `picohook nats init`. Needs nats-server, on the path or named in
-PICOHOOK_NATS_SERVER.
+Shows a denial, a worker that is killed, the server restarted, and a new policy while calls run. Prints each step with its
+seconds, and ends with 1 if anything is not as promised. Needs nats-server, on the path or named in PICOHOOK_NATS_SERVER.
 """
 
 from __future__ import annotations
 
 import json
-import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -28,13 +24,10 @@ sys.path.append(str(HERE.parent / "nats"))
 
 from server import Server, program
 
-from picohook.transport.nats.trial import Trial
-
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-WORKERS, HOSTS, SERVED = 3, 5, 2
-"""How many workers and hosts there are, and how many hooks each worker serves."""
+WORKERS, HOSTS = 3, 5
 PATIENCE = 60.0
 """Seconds for one step. It takes one or two, and longer on a busy machine."""
 DOWN = 1.0
@@ -42,27 +35,13 @@ DOWN = 1.0
 HARMFUL = "rm -rf /"
 PICOHOOK = (sys.executable, "-m", "picohook")
 
-OF_HOSTS = """[nats.bundle]
-keys = ["{key}"]
-file = "{name}.json"
+CONNECTION = """[nats]
+servers = ["{url}"]
+host = "{name}"
 
-[proof_of_life]
-every = 1
-"""
-"""What a host's configuration has after the connection."""
-POLICY = """[hooks.policy]
-nats = "policy"
+[hooks.policy]
 stages = ["before_tool"]
-timeout = 2
-canary = { tool = "bash", arguments = { command = "rm -rf /" } }
 """
-DOWNLOADS = """
-[hooks.downloads]
-nats = "downloads"
-stages = ["before_tool"]
-timeout = 2
-"""
-"""The hooks in the bundles: the first has `POLICY`, and the second both."""
 
 
 class Program:
@@ -101,70 +80,36 @@ class Demo:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.began = time.monotonic()
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            port = free.getsockname()[1]
-        names = {
-            "hosts": [f"agent-{n}" for n in range(1, HOSTS + 1)],
-            "workers": [f"worker-{n}" for n in range(1, WORKERS + 1)],
-        }
-        Trial(directory, tenant="acme", **names, port=port, tls=shutil.which("openssl") is not None).write()
-        self.server = Server("-c", str(directory / "server.conf"), port=port)
+        self.server = Server()
         self.workers: list[Program] = []
         self.hosts: list[Program] = []
-        self.fleet: Program | None = None
-        self.admin = directory / "admin.toml"
 
     # What is started, and how it ends.
 
     def start(self) -> None:
-        shutil.copy(HERE / "policy.py", self.directory)
-        for config in sorted(self.directory.glob("worker-*.toml")):
+        for number in range(1, WORKERS + 1):
+            config = self.directory / f"worker-{number}.toml"
             self.forbid(config, "rm")
             self.workers.append(self._program(config.stem, *PICOHOOK, "worker", "--config", str(config)))
-        key = self.picohook("key", "bundles.seed").strip()
-        for config in (self.admin, *sorted(self.directory.glob("agent-*.toml"))):
-            connection = config.read_text().partition("[hooks")[0]
-            config.write_text(connection + OF_HOSTS.format(key=key, name=config.stem))
-        self.picohook("create", "--config", "admin.toml")
-        self.push(1, POLICY)
-        for config in sorted(self.directory.glob("agent-*.toml")):
+        for number in range(1, HOSTS + 1):
+            config = self.directory / f"agent-{number}.toml"
+            config.write_text(
+                CONNECTION.format(url=self.server.url, name=config.stem) + 'nats = "policy"\ntimeout = 2\n'
+            )
             self.hosts.append(self._program(config.stem, sys.executable, str(HERE / "agent.py"), str(config)))
-        self.fleet = self._program(
-            "fleet", *PICOHOOK, "fleet", "--config", str(self.admin), "--json", "--interval", "1"
-        )
-
-    def picohook(self, *arguments: str) -> str:
-        """What a command of `picohook nats` prints."""
-        ran = subprocess.run(
-            [*PICOHOOK, "nats", *arguments], cwd=self.directory, capture_output=True, text=True, check=False
-        )
-        if ran.returncode:
-            raise FailedError(f"picohook nats {' '.join(arguments)} says {ran.stderr!r}")
-        return ran.stdout
-
-    def push(self, version: int, hooks: str) -> None:
-        """Sign these hooks, and push them to the hosts."""
-        (self.directory / "central.toml").write_text(hooks)
-        options = ["--key", "bundles.seed", "--version", str(version), "--tenant", "acme"]
-        (self.directory / "bundle.json").write_text(self.picohook("sign", "central.toml", *options))
-        self.picohook("push", "bundle.json", "--config", "admin.toml")
 
     def forbid(self, config: Path, *words: str) -> None:
-        """Let a worker's policy be a process that forbids these words, and serve another one that forbids wget."""
-        connection = config.read_text().partition("[hooks")[0]
-        served = {"policy": words, "downloads": ("wget",)}
-        tables = (
-            f'[hooks.{name}]\ncommand = {json.dumps([sys.executable, "policy.py", *those])}\nstages = ["before_tool"]\n'
-            for name, those in served.items()
-        )
-        config.write_text(connection + "".join(tables))
+        """Let a worker's policy be a process that forbids these words."""
+        command = [sys.executable, str(HERE / "policy.py"), *words]
+        connection = CONNECTION.format(url=self.server.url, name=config.stem)
+        config.write_text(f"{connection}command = {json.dumps(command)}\n")
 
     def _program(self, name: str, *command: str) -> Program:
         return Program(*command, directory=self.directory, log=self.directory / f"{name}.log")
 
     @property
     def programs(self) -> list[Program]:
-        return [*self.hosts, *self.workers, *([self.fleet] if self.fleet else [])]
+        return [*self.hosts, *self.workers]
 
     def close(self) -> None:
         for one in self.programs:
@@ -191,10 +136,6 @@ class Demo:
             host.last.get("ran", {}).get("ls", 0) > count + 1 for host, count in zip(self.hosts, before, strict=True)
         )
 
-    def states(self, kind: str) -> list[str]:
-        assert self.fleet is not None
-        return sorted(one["state"] for one in self.fleet.last.get(kind, ()))
-
     def until(self, what: str, holds: Callable[[], bool]) -> None:
         """Wait until this holds, and print it. A harmful call that runs, and a program that ends, fail at once."""
         began = time.monotonic()
@@ -219,20 +160,11 @@ class Demo:
         self.start()
         self.until(f"{HOSTS} hosts run harmless calls", self.goes_on())
         self.until("each host was denied a harmful call", lambda: self.all_hosts(HARMFUL, "denied"))
-        self.until(
-            f"the fleet: {WORKERS} workers and {HOSTS} hosts, and harmful calls were denied in each",
-            lambda: (
-                self.states("workers") == ["ok"] * WORKERS * SERVED
-                and self.states("hosts") == ["ok"] * HOSTS
-                and all(host["proof_of_life"]["last_denial_age"] is not None for host in self.fleet.last["hosts"])
-            ),
-        )
 
         before = self.failures()
         self.workers.pop().kill()
         self.until("a worker was killed: the other two answer", self.goes_on())
         print(f"         {self.failures() - before} calls failed with it, and were denied")
-        self.until("the fleet: one worker is gone", lambda: self.states("workers").count("gone") == SERVED)
 
         before = self.failures("unreachable")
         self.server.kill()
@@ -247,10 +179,8 @@ class Demo:
             self.forbid(worker.log.with_suffix(".toml"), "rm", "curl")
             worker.process.send_signal(signal.SIGHUP)
         self.until("a new policy forbids curl, in each host", lambda: self.all_hosts("curl example.com", "denied"))
-        self.push(2, POLICY + DOWNLOADS)
-        self.until("a new bundle forbids wget, in each host", lambda: self.all_hosts("wget example.com", "denied"))
         if self.failures() > failed:
-            raise FailedError(f"{self.failures() - failed} calls failed while the policy and the bundle were replaced")
+            raise FailedError(f"{self.failures() - failed} calls failed while the policy was replaced")
         print("         no call failed meanwhile")
 
         for one in (*self.hosts, *self.workers):

@@ -17,7 +17,7 @@ import anyio
 
 from picohook import Host, ToolCall, ToolResult
 
-COMMANDS = ("ls", "rm -rf /", "curl example.com", "wget example.com")
+COMMANDS = ("ls", "rm -rf /", "curl example.com")
 EVERY = 0.2
 """Seconds between two lines."""
 PAUSE = 0.01

@@ -73,19 +73,3 @@ def policy(settings):
 @pytest.fixture
 def host(policy):
     return lambda *hooks, **more: Host([policy(**more), *hooks])
-
-
-@pytest.fixture(scope="session")
-def jetstream(tmp_path_factory):
-    """A server that keeps streams. Each test has streams and buckets of its own."""
-    if program() is None:
-        pytest.skip("needs nats-server: apt-get install nats-server, or name one in PICOHOOK_NATS_SERVER")
-    running = Server("-js", "-sd", str(tmp_path_factory.mktemp("jetstream")))
-    yield running
-    running.kill()
-
-
-@pytest.fixture
-def keeping(jetstream):
-    """A connection to that server, in a tenant of the test's own."""
-    return NatsSettings(servers=(jetstream.url,), tenant=f"t{next(_names)}", host="host")

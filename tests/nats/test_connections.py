@@ -52,20 +52,6 @@ async def test_a_reload_closes_the_connections_that_it_replaces_and_keeps_the_ot
         await until(lambda: tenants(host) == [])
 
 
-async def test_a_host_publishes_its_status_where_a_reload_says(config, other):
-    heard = []
-    async with other() as connection:
-        for tenant in ("a", "b"):
-            await connection.listen(f"picohook.v1.host.{tenant}.h", lambda message: heard.append(message.subject))
-        await connection.flush()
-        async with Host.from_config(config("")) as host:
-            for tenant in ("a", "b"):
-                config(tenant)
-                await host.reload()
-                await until(lambda tenant=tenant: f"picohook.v1.host.{tenant}.h" in heard)
-            await until(lambda: tenants(host) == ["b"])
-
-
 async def test_a_host_ends_in_time_while_the_server_takes_nothing(monkeypatch):
     monkeypatch.setattr("picohook.transport.nats.client.CLOSE", 0.05)
     server = Server()

@@ -400,26 +400,6 @@ async def test_two_workers_share_the_questions_and_none_is_lost_when_one_ends(ho
     assert set(reasons) == {"a"}
 
 
-async def test_it_tells_of_itself_as_nats_micro_services_do(host, served, settings):
-    async with served(lambda _: None), host() as it:
-        await it.before_tool(CALL)
-        connection = it._mounted.connections.of(settings)
-
-        async def ask(verb):
-            message = await connection.run(lambda client: client.request(subjects.service(verb, "policy"), timeout=20))
-            return json.loads(message.data)
-
-        ping, info, stats = [await ask(verb) for verb in ("PING", "INFO", "STATS")]
-    assert (ping["type"], ping["name"]) == ("io.nats.micro.v1.ping_response", "policy")
-    assert info["endpoints"][0]["queue_group"] == "policy"
-    assert info["metadata"]["tenant"] == settings.tenant
-    assert stats["endpoints"][0]["num_requests"] == 1
-    from nats.micro.service import ServiceInfo, ServicePing, ServiceStats  # noqa: PLC0415
-
-    for kind, answer in ((ServicePing, ping), (ServiceInfo, info), (ServiceStats, stats)):
-        assert kind.from_dict(answer).id == ping["id"]
-
-
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_the_command_serves_a_configuration_until_term_and_follows_its_reloads(tmp_path, host, settings):
     (tmp_path / "policy.py").write_text("def asked(call):\n    return {'action': 'deny_tool', 'reason': 'served'}\n")

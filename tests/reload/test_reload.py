@@ -880,7 +880,7 @@ def test_a_synchronous_program_can_reload_too(config):
 async def test_a_host_is_left_at_once_while_its_configuration_is_read_from_a_file_system_that_hangs(config):
     reads, answers = threading.Event(), threading.Event()
 
-    def hang(_bundle):
+    def hang():
         reads.set()
         answers.wait()
 

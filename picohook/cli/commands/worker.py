@@ -73,7 +73,7 @@ async def _serve(
     *,
     watch: bool,
 ) -> None:
-    host = host_of(config, listeners=host_listeners, watch=watch, announce=False)
+    host = host_of(config, listeners=host_listeners, watch=watch)
     hide_key()
     async with host:
         connection = _connect(settings)

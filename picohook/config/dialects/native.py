@@ -29,7 +29,6 @@ from ..tables import (  # noqa: TC001 - pydantic reads them at run time
     AuditTable,
     ForeignTable,
     ModelTable,
-    NatsTable,
 )
 from ..warnings import unused_settings
 from .foreign.named_files import read_tables
@@ -106,7 +105,7 @@ class NativeFile(Settings):
     foreign: tuple[ForeignTable, ...] = Field(default=(), description="Hook files of other agents, run as they are.")
     audit: AuditTable | None = Field(default=None, description="The audit log to keep; without it, none is kept.")
     model: ModelTable | None = Field(default=None, description="The model that prompt hooks ask.")
-    nats: NatsTable | None = Field(default=None, description="The connection to NATS, for hooks served elsewhere.")
+    nats: NatsSettings | None = Field(default=None, description="The connection to NATS, for hooks served elsewhere.")
     picoclaw: PicoClaw | None = Field(
         default=None, description="The version of PicoClaw whose events and before_llm the hooks expect."
     )
@@ -123,8 +122,7 @@ def read(document: dict[str, Any], problems: Problems, config: Config) -> Config
         return config
     directory = config.path.parent
     version = config.picoclaw or file.picoclaw
-    nats = file.nats and _files_placed(file.nats.connection, directory)
-    bundle, events = (file.nats.bundle, file.nats.events) if file.nats else (None, None)
+    nats = file.nats and _files_placed(file.nats, directory)
     config = replace(
         config,
         hooks=tuple(_hooks(file, document, directory, version, nats or NatsSettings())),
@@ -132,8 +130,6 @@ def read(document: dict[str, Any], problems: Problems, config: Config) -> Config
         timeouts=file.defaults.timeouts,
         warnings=tuple(_warnings(file, document)),
         model=file.model,
-        events=events and _placed_in(directory, events, "spool"),
-        bundle=bundle and _placed_in(directory, bundle, "file"),
         nats=nats,
         audit=file.audit and file.audit.model_copy(update={"path": str(directory / file.audit.path)}),
         picoclaw=version,
@@ -183,12 +179,6 @@ def _placed(hook: HookSpec, directory: Path) -> HookSpec:
     return hook.model_copy(update={"command": command, "dir": str(directory / (hook.dir or ""))})
 
 
-def _placed_in(directory: Path, table: S, key: str) -> S:
-    """The table with an absolute path."""
-    path = getattr(table, key)
-    return table if path is None else table.model_copy(update={key: str(directory / path)})
-
-
 def _files_placed(nats: NatsSettings, directory: Path) -> NatsSettings:
     """The settings with absolute paths."""
 
@@ -201,7 +191,7 @@ def _files_placed(nats: NatsSettings, directory: Path) -> NatsSettings:
 
 def _check(file: NativeFile | None, document: Mapping[str, Any], problems: Problems, *, found: bool) -> None:
     """Check the document itself. So a wrong type in one key does not hide mistakes in others."""
-    has_others = file is None or file.model or file.foreign or (file.nats and file.nats.bundle)
+    has_others = file is None or file.model or file.foreign
     if "hooks" not in document and not has_others:
         problems.add("", "has no hooks", "a hook is a table [hooks.NAME] with a command, and stages or observe")
     check_env(_table(document.get("defaults")).get("env"), problems, ("defaults", "env"), found=found)
@@ -226,10 +216,6 @@ def _check(file: NativeFile | None, document: Mapping[str, Any], problems: Probl
                 problems.add((*at, "stages", index), f"{quoted(stage)} is named twice")
         if table.get("guard") is True and "before_tool" not in stages and all(stage in STAGES for stage in stages):
             problems.add((*at, "guard"), "has no effect: its stages do not name before_tool")
-    if found and "bundle" in _table(document.get("nats")):
-        problems.add(
-            "nats.bundle", "cannot be set by a project: only its user decides who may configure hooks centrally"
-        )
 
 
 def _table(value: Any) -> dict[str, Any]:
@@ -250,6 +236,5 @@ def schema() -> dict[str, Any]:
         {"required": ["hooks"]},
         {"required": ["model"]},
         {"required": ["foreign"]},
-        {"required": ["nats"], "properties": {"nats": {"required": ["bundle"]}}},
     ]
     return made

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from ...engine.status import Reloaded
     from ...hooks.base import Hook
     from ...model.spec import HookSpec, Timeouts
-    from ...transport.nats.bundle import Bundle
     from ..layers import Layers
     from .source import Source
 
@@ -49,16 +48,12 @@ class Reloader:
         self._configured = {hook.name: _Configured(hook, source.fingerprints[hook.name]) for hook in hooks}
         self._warn()
 
-    async def reload(self, bundle: Bundle | None = None) -> Reloaded:
-        """Read the configuration, and apply it. If this raises, nothing has changed.
-
-        `bundle` is tried instead of the one that is kept.
-        """
+    async def reload(self) -> Reloaded:
+        """Read the configuration, and apply it. If this raises, nothing has changed."""
         async with self._lock:
             log = self._mounted.log
             try:
-                layers = await anyio.to_thread.run_sync(self.source.read, bundle, abandon_on_cancel=True)
-                layers.require_bundle()
+                layers = await anyio.to_thread.run_sync(self.source.read, abandon_on_cancel=True)
                 done = await self._take_over(layers, self.source.fingerprints)
                 self.source.layers = layers
             except Exception as error:

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from ...errors import Problem
     from ...hooks.base import Complete
     from ...model.spec import HookSpec
-    from ...transport.nats.bundle import Bundle
     from ...wire.regular_files import Identity
     from ..document import Config
     from ..layers import Layers
@@ -37,7 +36,7 @@ class Source:
     `load` reads it. `paths` are the files that it looks for, whether they exist or not.
     """
 
-    def __init__(self, load: Callable[..., Layers], *paths: str | os.PathLike[str], asks_models: bool = False) -> None:
+    def __init__(self, load: Callable[[], Layers], *paths: str | os.PathLike[str], asks_models: bool = False) -> None:
         self._load = load
         self._asks_models = asks_models
         """Whether hooks ask the models that the configuration names. Not if the embedder's `complete` replaces them."""
@@ -53,15 +52,12 @@ class Source:
         self.layers: Layers
         """The configuration that is in force: what was read first, or what a reload took over."""
 
-    def read(self, bundle: Bundle | None = None) -> Layers:
-        """The configuration as it is now. Raises `ConfigError`, also if it needs trust and has none.
-
-        `bundle` is tried instead of the one that is kept.
-        """
+    def read(self) -> Layers:
+        """The configuration as it is now. Raises `ConfigError`, also if it needs trust and has none."""
         # First of all, so that a change during the reading counts as one.
         before = self._stamps = {path: _stamp(path) for path in self._stamps}
         self.read_times += 1
-        layers = self._load() if bundle is None else self._load(bundle=bundle)
+        layers = self._load()
         layers.require_trust()
         client_of = model_clients(layers) if self._asks_models else self._client_of
         scripts = {

@@ -138,8 +138,8 @@ class Calls:
         body = b'{"jsonrpc":"2.0","id":%d%b%b}' % (number, between_id_and_params(stage.method), params)
         digest = hashlib.sha256(body).hexdigest().encode()
         head = _HEAD % (question_id.encode(), max(1, int((deadline - now) * 1000)), digest)
-        if connection.config_digest or trace:
-            head = more(head, {headers.CONFIG: connection.config_digest, headers.TRACE_PARENT: trace})
+        if trace:
+            head = more(head, {headers.TRACE_PARENT: trace})
         message = Message(subject, body, f"{self._inbox}.{number}", head)
         try:
             connection.send(message, at_once=not self._pending)

@@ -7,7 +7,7 @@ import functools
 import random
 import re
 import socket
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import anyio
 
@@ -18,7 +18,7 @@ from .message import Message, head_of
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Callable, Mapping
 
     from nats.aio.subscription import Subscription
 
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from ...observe.log import Log
     from ..reactor import Reactor
     from .client import Client
-
-T = TypeVar("T")
 
 CONNECTING, CONNECTED, DISCONNECTED, CLOSED = "connecting", "connected", "disconnected", "closed"
 UNREACHABLE, FORBIDDEN, TOO_LARGE = "unreachable", "forbidden", "too_large"
@@ -83,8 +81,6 @@ class NatsConnection:
         """Why there is no connection, or the subject that the server last refused."""
         self.refused: frozenset[str] = frozenset()
         """The subjects that this user may not publish or listen to, as far as the server said; in lower case."""
-        self.config_digest = ""
-        """The digest of the central configuration that is in force; empty if there is none. Questions carry it."""
         self.on_change: set[Callable[[], None]] = set()
         self.inbox_prefix = subjects.inbox(settings.host or socket.gethostname())
         """The prefix of the subjects at which this host gets answers."""
@@ -144,17 +140,6 @@ class NatsConnection:
                 raise _as_nats_error(error) from None
 
         await self._loop.run(flush)
-
-    async def run(self, work: Callable[[Client], Awaitable[T]]) -> T:
-        """Return what `work` returns, called in the client's loop with the client: for JetStream and key-value stores.
-
-        Raises `NatsError` if there is no connection.
-        """
-
-        async def with_client() -> T:
-            return await work(self._connected_client())
-
-        return await self._loop.run(with_client)
 
     @property
     def is_connected(self) -> bool:

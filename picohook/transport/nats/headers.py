@@ -7,8 +7,6 @@ DEADLINE = "Picohook-Deadline-Ms"
 """The milliseconds that are left for the answer. It is no time of day, because clocks differ."""
 DIGEST = "Picohook-Digest"
 """The SHA-256 of the question's body. An answer repeats it."""
-CONFIG = "Picohook-Config"
-"""The digest of the central configuration that is in force at the host, if it has one."""
 TRACE_PARENT = "traceparent"
 
 STATUS = "Status"
