@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..errors import Problem
+from ..model.expressions import ADVICE
 from ..model.spec import CENTRAL_SHARE
 from ..model.stages import STAGES
 from ..wire.text import escape
@@ -93,6 +94,8 @@ def _unused_filters(spec: HookSpec) -> Iterator[str]:
     wanted = spec.filter
     if wanted is None:
         return
+    if wanted.unreadable:
+        yield f"filter.tool: {wanted.tool} matches every tool, because it cannot be read: {wanted.unreadable} ({ADVICE})"
     for stage in spec.asked_at:
         fields = STAGES[stage].payload.model_fields
         result = getattr(fields["result"].annotation, "model_fields", {}) if "result" in fields else {}

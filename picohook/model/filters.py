@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from fnmatch import translate
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from pydantic import ConfigDict, Field, JsonValue, field_validator
+from pydantic import ConfigDict, Field, JsonValue
 
 from .deferred import DeferredModel
+from .expressions import PYTHON, Expression, globs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,15 +31,10 @@ class Filter(DeferredModel):
     agent: str | None = Field(default=None, description="The agent's id.")
     when: dict[str, JsonValue] = Field(default_factory=dict, description="Fields of the payload, or of its result.")
 
-    @field_validator("tool")
-    @classmethod
-    def _compiles(cls, pattern: str | None) -> str | None:
-        if pattern is not None:
-            try:
-                _compiled(pattern)
-            except re.error as error:
-                raise ValueError(f"{pattern} is not a regular expression: {error}") from None
-        return pattern
+    @property
+    def unreadable(self) -> str:
+        """Why the pattern of `tool` cannot be read, so that it matches every tool; empty if it can."""
+        return "" if self.tool is None else _expression(self.tool).problem
 
     def matches(self, payload: Payload) -> bool:
         """Whether a hook with this filter is asked about the payload."""
@@ -64,7 +59,7 @@ class Filter(DeferredModel):
 
     def _holds(self, tool: Any, model: Any, channel: str | None, agent: str, field: Any) -> bool:
         return (
-            (self.tool is None or (isinstance(tool, str) and _compiled(self.tool).fullmatch(tool) is not None))
+            (self.tool is None or (isinstance(tool, str) and _expression(self.tool).matches(tool)))
             and (self.model is None or (isinstance(model, str) and model.startswith(self.model)))
             and self.channel in {None, channel}
             and self.agent in {None, agent}
@@ -83,10 +78,10 @@ def exact(names: str) -> str:
 
 
 @lru_cache(maxsize=1024)
-def _compiled(pattern: str) -> re.Pattern[str]:
+def _expression(pattern: str) -> Expression:
     if len(pattern) > 1 and pattern.startswith("/") and pattern.endswith("/"):
-        return re.compile(pattern[1:-1])
-    return re.compile("|".join(translate(name.strip()) for name in pattern.split("|")))
+        return Expression(pattern[1:-1], PYTHON, whole=True)
+    return globs(pattern)
 
 
 def _same(value: Any, wanted: Any) -> bool:

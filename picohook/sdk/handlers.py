@@ -83,7 +83,7 @@ def matcher(pattern: str) -> Callable[[str], object]:
     """Return a function that tests a tool's name against a pattern.
 
     A pattern is a name, several names as "a|b", a glob with * ? [], or a regex between slashes. A hook's `filter` in the
-    host's configuration has the same patterns. Raises `ValueError` for an invalid regex.
+    host's configuration has the same patterns, without look-behind and references. Raises `ValueError` for a bad regex.
     """
     if not any(character in pattern for character in "*?[/"):
         return frozenset(name.strip() for name in pattern.split("|")).__contains__

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from picohook.config.layers import named
+from picohook.model.expressions import ADVICE
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -63,6 +64,10 @@ def test_a_hook_with_more_time_than_its_chain_is_a_warning(write, defaults, keys
     [
         ({"filter": {"tool": "bash", "channel": "cli", "agent": "main"}}, []),
         ({"filter": {"when": {"tool_kind": "write", "arguments": {}}}}, []),
+        (
+            {"filter": {"tool": "/(/"}},
+            [f"filter.tool: /(/ matches every tool, because it cannot be read: unclosed group ({ADVICE})"],
+        ),
         (
             {"filter": {"model": "gpt"}},
             ["filter.model: before_tool has no such field, so the hook is never asked there"],

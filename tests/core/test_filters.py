@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from pydantic import ValidationError
 
 from picohook.model.events import Event
 from picohook.model.filters import Filter, exact
@@ -51,9 +50,11 @@ def test_an_exact_pattern_matches_these_names_and_nothing_else(names):
     assert not matching.matches(ToolCall(tool="axb"))
 
 
-def test_a_bad_regex_is_a_mistake_in_the_settings():
-    with pytest.raises(ValidationError, match=r"/\(/ is not a regular expression"):
-        Filter(tool="/(/")
+def test_a_pattern_that_cannot_be_read_matches_every_tool_and_says_why():
+    matching = Filter(tool="/(/")
+    assert matching.unreadable == "unclosed group"
+    assert matching.matches(CALL)
+    assert not Filter(tool="/(/", channel="web").matches(CALL)
 
 
 @pytest.mark.parametrize(

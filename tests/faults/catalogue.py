@@ -16,6 +16,7 @@ AREAS = {
     "L": "Logs",
     "A": "Decisions and approvals",
     "X": "Trust",
+    "E": "The event loop",
 }
 
 FAULTS: dict[str, tuple[str, str]] = {
@@ -115,5 +116,6 @@ FAULTS: dict[str, tuple[str, str]] = {
     "X9": ("a found configuration sets LD_PRELOAD, PYTHONPATH and the like", "refused"),
     "X10": ("a link in a repository where picohook writes a file", "not followed, and nothing is written"),
     "X11": ("a file changes between reading and writing, or writing it fails", "left as it is, and whole"),
+    "E1": ("a pattern that backtracks, and a tool's name that makes it do so", "the engine never backtracks"),
 }
 """What the host meets, and what it does, by id."""

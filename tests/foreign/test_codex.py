@@ -7,7 +7,7 @@ import json
 import pytest
 from pure import BASH, FACTS, PAYLOADS, Said, decided, inner, permission, verdict_of
 
-from picohook import AbortTurn, ConfigError, Deny, Finish, Host, Modify, Prompt, Retry, ToolCall, ToolResult, ToolReturn
+from picohook import AbortTurn, Deny, Finish, Host, Modify, Prompt, Retry, ToolCall, ToolResult, ToolReturn
 from picohook.config import layers, load
 from picohook.config.trust import covered
 from picohook.errors import HookReplyError
@@ -204,10 +204,10 @@ def test_timeouts_have_its_limits(write, event, handler, seconds):
     assert load(path).hooks[0].timeout == seconds
 
 
-def test_a_matcher_that_rust_cannot_read_is_a_mistake(write):
+def test_a_matcher_that_rust_cannot_read_is_named(write):
     path = write(".codex/hooks.json", {"hooks": {"PreToolUse": [{"matcher": "(?=x)", "hooks": [HANDLER]}]}})
-    with pytest.raises(ConfigError, match="it looks around, or refers back"):
-        load(path)
+    (warning,) = load(path).warnings
+    assert warning.startswith("hooks.PreToolUse[0].matcher: (?=x) matches everything, because it cannot be read: look-")
 
 
 @pytest.mark.anyio

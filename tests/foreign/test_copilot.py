@@ -397,8 +397,6 @@ def test_a_variable_that_a_found_file_does_not_inherit_is_not_filled_in(write, p
         ({"exec": "x", "bash": "y"}, "only one of them can run"),
         ({}, "has no command"),
         ({"type": "http", "url": "http://example.com"}, "is not a URL of https"),
-        ({"bash": "x", "matcher": "["}, "is not a regular expression"),
-        ({"bash": "x", "matcher": "*"}, "is not a regular expression"),
     ],
 )
 def test_a_wrong_handler_is_left_out_in_vendor_and_refused_in_strict(write, handler, problem):
@@ -407,6 +405,12 @@ def test_a_wrong_handler_is_left_out_in_vendor_and_refused_in_strict(write, hand
         foreign_hooks(path)
     (group,) = foreign_hooks(path, failures="vendor")
     assert len(group.members) == 1
+
+
+def test_a_matcher_that_cannot_be_read_is_named(write):
+    path = hooks_file(write, preToolUse=[{"bash": "x", "matcher": "["}, {"bash": "x", "matcher": "*"}])
+    (warning,) = load(path).warnings
+    assert "preToolUse[0].matcher: [ matches everything, because it cannot be read: unclosed character class" in warning
 
 
 def test_a_file_of_another_version_is_not_loaded(write):

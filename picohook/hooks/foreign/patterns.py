@@ -1,82 +1,55 @@
-"""Translates patterns to Python's: regular expressions of JavaScript and of Rust, and globs of paths."""
+"""The patterns of other agents' files: regular expressions of JavaScript and of Rust, and globs of paths.
+
+A pattern that cannot be read matches every text.
+"""
 
 from __future__ import annotations
 
 import re
+import string
 from functools import lru_cache
 
+from ...model.expressions import EMPTY_CLASSES, Expression, Language
 
-@lru_cache(maxsize=256)
-def javascript(pattern: str) -> re.Pattern[str]:
-    """Compiles a JavaScript expression. Raises `ValueError` if it is invalid, or if Python cannot express it."""
-    return _compiled(_translated(pattern, _JAVASCRIPT), pattern)
-
-
-@lru_cache(maxsize=256)
-def rust(pattern: str) -> re.Pattern[str]:
-    """Compiles an expression of Rust's `regex`. Raises `ValueError` if it is invalid."""
-    if re.search(r"\(\?(?:[=!>(#]|<[=!])|\\[1-9]|\(\?P=", pattern):
-        raise ValueError(f"{pattern} is not a regular expression: it looks around, or refers back")
-    return re.compile(_compiled(_translated(pattern, _RUST), pattern).pattern)
-
-
-def _compiled(translated: str, pattern: str) -> re.Pattern[str]:
-    try:
-        return re.compile(translated, re.ASCII)
-    except (re.error, OverflowError, RecursionError) as error:
-        raise ValueError(f"{pattern} is not a regular expression: {error}") from None
-
-
-# Outside of a class. A group of the first expression that matches is kept or replaced.
-_TOKEN = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\(\?.?[<=!]?|[*+?}]\+|\$|.", re.DOTALL)
-_CLASS = re.compile(r"\[(\^?)((?:\\.|[^\]\\])*)\]", re.DOTALL)
-_JAVASCRIPT = {"\\A": "A", "\\Z": "Z", "\\a": "a", "$": r"\Z", "\\/": "/", "\\-": "-"}
-_RUST = {"$": r"\Z", "\\z": r"\Z"}
-
-
-def _translated(pattern: str, words: dict[str, str]) -> str:
-    """The expression with each construct that means something else in Python replaced."""
-    is_javascript = words is _JAVASCRIPT
-    made, at = [], 0
-    while at < len(pattern):
-        if pattern[at] == "[":
-            found = _CLASS.match(pattern, at)
-            if is_javascript and found is not None and not found[2]:
-                made.append(r"[\s\S]" if found[1] else "(?!)")  # [^] and []
-                at = found.end()
-                continue
-            end = _end_of_class(pattern, at)
-            made.append("[" + re.sub(r"(?<!\\)\[", r"\\[", pattern[at + 1 : end]) + pattern[end : end + 1])
-            at = end + 1
-            continue
-        token = _TOKEN.match(pattern, at)
-        assert token is not None
-        text = token[0]
-        if text.startswith("(?<") and text not in {"(?<=", "(?<!"}:
-            text = "(?P<"
-        elif is_javascript and text.startswith("(?") and text not in {"(?:", "(?=", "(?!", "(?<=", "(?<!"}:
-            raise ValueError(f"{pattern} is not a regular expression of JavaScript: {text}")
-        elif is_javascript and re.fullmatch(r"[*+?}]\+", text):
-            raise ValueError(f"{pattern} is not a regular expression of JavaScript: nothing to repeat")
-        elif is_javascript and text == "\\k" and (name := re.match(r"<(\w+)>", pattern[token.end() :])):
-            made.append(f"(?P={name[1]})")
-            at = token.end() + name.end()
-            continue
-        made.append(words.get(text, text))
-        at = token.end()
-    return "".join(made)
-
-
-def _end_of_class(pattern: str, start: int) -> int:
-    at = start + 1
-    while at < len(pattern) and pattern[at] != "]":
-        at += 2 if pattern[at] == "\\" else 1
-    return at
+_LETTERS = set(string.ascii_letters) - set("bBcdDfknrsStuvwWxpP")
+"""The letters that a backslash does not change in JavaScript."""
+_WORD = "0-9A-Za-z_"
+_WORDS = {
+    **{f"\\{letter}": letter for letter in (*_LETTERS, "<", ">")},
+    ".": r"[^\n\r\u2028\u2029]",
+    r"\0": r"\x00",
+    r"\d": "[0-9]",
+    r"\D": "[^0-9]",
+    r"\w": f"[{_WORD}]",
+    r"\W": f"[^{_WORD}]",
+    r"\b": r"(?-u:\b)",
+    r"\B": r"(?-u:\B)",
+    r"\d]": "0-9",
+    r"\D]": r"\D\u0080-\U0010FFFF",
+    r"\w]": _WORD,
+    r"\W]": r"\W\u0080-\U0010FFFF",
+    r"\b]": r"\x08",
+    "[]": r"[^\s\S]",
+    "[^]": r"[\s\S]",
+}
+_JAVASCRIPT = Language(_WORDS, lacks=re.compile(r"\(\?(?![:=!<])|[*+?]\+"), token=EMPTY_CLASSES)
 
 
 @lru_cache(maxsize=256)
-def path_glob(glob: str) -> re.Pattern[str]:
-    """Compiles a glob of a path. `*` and `?` stop at a slash, and `**` does not. A directory matches everything below it."""
+def javascript(pattern: str, *, whole: bool = False) -> Expression:
+    """An expression of JavaScript, without flags."""
+    return Expression(pattern, _JAVASCRIPT, whole=whole)
+
+
+@lru_cache(maxsize=256)
+def rust(pattern: str) -> Expression:
+    """An expression of Rust's `regex`."""
+    return Expression(pattern)
+
+
+@lru_cache(maxsize=256)
+def path_glob(glob: str) -> Expression:
+    """A glob of a path. `*` and `?` stop at a slash, and `**` does not. A directory matches everything below it."""
     made = ""
     at = 0
     while at < len(glob):
@@ -90,4 +63,4 @@ def path_glob(glob: str) -> re.Pattern[str]:
             made, at = made + "[^/]", at + 1
         else:
             made, at = made + re.escape(glob[at]), at + 1
-    return re.compile(made.removesuffix("/") + "(?:/.*)?", re.DOTALL)
+    return Expression(f"(?s:{made.removesuffix('/')}(?:/.*)?)", whole=True)

@@ -85,10 +85,10 @@ def _is_command(wanted: str, command: str) -> bool:
     """Whether a command matches. `git:*` and `git *` mean the word and anything after it. Any other `*` means any text."""
     stem = wanted.removesuffix(":*") if wanted.endswith(":*") else wanted.removesuffix(" *")
     parts, text = stem.split("*"), re.sub(r"\s", " ", command)
-    return _is_wild(parts, text) or (stem != wanted and _is_wild([*parts[:-1], f"{parts[-1]} ", ""], text))
+    return fits(parts, text) or (stem != wanted and fits([*parts[:-1], f"{parts[-1]} ", ""], text))
 
 
-def _is_wild(parts: Sequence[str], text: str) -> bool:
+def fits(parts: Sequence[str], text: str) -> bool:
     """Whether a text has these parts, in this order, from its beginning to its end, with any text between them."""
     first, *middle, last = parts if len(parts) > 1 else (*parts, "")
     if len(parts) == 1:
@@ -189,7 +189,7 @@ def _matches_path(wanted: str, arguments: Mapping[str, Any], cwd: str, project: 
         glob = f"{cwd.rstrip('/')}/**/{wanted}"
     else:
         glob = f"{cwd.rstrip('/')}/{wanted.removeprefix('./')}"
-    return path_glob(glob).fullmatch(path) is not None
+    return path_glob(glob).matches(path)
 
 
 def _matches_domain(domain: str, url: Any) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ....hooks.foreign.claude.events import GATES_ELSEWHERE
-from ....hooks.foreign.claude.matcher import NAMES, matches
+from ....hooks.foreign.claude.matcher import NAMES
 from .form import FileSettings, Form, Places, plugin_data, project_of, texts
 
 if TYPE_CHECKING:
@@ -72,7 +72,6 @@ FORM = Form(
         "agent": "picohook has no agent of its own to ask",
         "mcp_tool": "picohook is no client of MCP servers",
     },
-    check_matcher=lambda _event, matcher: matches(matcher, ""),
     matcher_warning=_matcher_warning,
     command=_command,
     settings=_settings,

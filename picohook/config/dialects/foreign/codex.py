@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from ....hooks.foreign.codex.matcher import matches
+from ....hooks.foreign.patterns import rust
 from .form import Form, Places, plugin_data, project_of
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ FORM = Form(
     places=_places,
     timeout=lambda _kind, event: 1.0 if event in {"SessionEnd", "Interrupt"} else 600.0,
     types={"command": "", "mcp_tool": "picohook is no client of MCP servers", "prompt": _SKIPS, "agent": _SKIPS},
-    check_matcher=lambda _event, matcher: matches(matcher, ()),
+    matcher_problem=lambda _event, matcher: rust(matcher).problem,
     command=_command,
     keys=frozenset(
         {"type", "command", "commandWindows", "timeout", "statusMessage", "additionalContextLimit", "async"}

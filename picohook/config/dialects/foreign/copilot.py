@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from pydantic import Field, model_validator
 
-from ....hooks.foreign.copilot.events import EVENTS, is_pascal
-from ....hooks.foreign.copilot.matcher import matches, matches_as_claude
+from ....hooks.foreign.copilot.events import EVENTS
 from ....model.spec import Seconds  # noqa: TC001 - pydantic reads it at run time
 from .form import FileSettings, Form, Places, plugin_data
 from .handler_table import HandlerTable
@@ -70,12 +69,6 @@ def _settings(document: Mapping[str, Any]) -> FileSettings:
     )
 
 
-def _check_matcher(event: str, matcher: str) -> bool:
-    if is_pascal(event) and EVENTS[event].matched == "tool_name":
-        return matches_as_claude(matcher, ("",))
-    return matches(matcher, "")
-
-
 def _check_url(event: str, url: str) -> str:
     """Refuse a URL without TLS, unless it is on this machine, the user allows it, and it does not decide about calls."""
     local = os.environ.get("COPILOT_HOOK_ALLOW_LOCALHOST") == "1" and _LOCAL.match(url) and not EVENTS[event].gate
@@ -87,7 +80,6 @@ FORM = Form(
     places=_places,
     timeout=lambda _kind, _event: 30.0,
     types={"command": "", "http": "", "prompt": "picohook submits no prompts of its own accord"},
-    check_matcher=_check_matcher,
     check_url=_check_url,
     command=lambda _event, table: {
         "command": ("bash", "-c", table.command) if table.args is None else (table.command, *table.args)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 from pydantic import Field
 
 from ....hooks.foreign.cursor.events import CURSOR_VERSION, GATES_ELSEWHERE
-from ....hooks.foreign.cursor.matcher import matches
 from .form import FileSettings, Form, Places, home
 from .handler_table import HandlerTable
 
@@ -51,7 +50,6 @@ FORM = Form(
     places=_places,
     timeout=lambda kind, _event: 30.0 if kind == "prompt" else 60.0,
     types={"command": "", "prompt": ""},
-    check_matcher=lambda _event, matcher: matches(matcher, ""),
     command=lambda _event, table: {"run": table.command},
     keys=frozenset({"type", "command", "prompt", "model", "timeout", "matcher", "failClosed", "loop_limit"}),
     handler=CursorHandler,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from ....hooks.foreign.patterns import javascript
 from .handler_table import HandlerTable
 
 if TYPE_CHECKING:
@@ -54,8 +55,6 @@ class Form:
     """The default timeout of a type of handler at an event."""
     types: Mapping[str, str]
     """The types of handlers. Each type that picohook does not support has the reason, and the others an empty text."""
-    check_matcher: Callable[[str, str], object]
-    """Takes an event and a matcher. Raises `ValueError` if the agent cannot read it."""
     command: Callable[[str, HandlerTable], dict[str, Any]]
     """Returns the settings of a hook that runs this handler's command."""
     keys: frozenset[str]
@@ -72,6 +71,8 @@ class Form:
     unit: float = 1.0
     """The seconds of a timeout of 1."""
     settings: Callable[[Mapping[str, Any]], FileSettings] = lambda _document: FileSettings()
+    matcher_problem: Callable[[str, str], str] = lambda _event, matcher: javascript(matcher).problem
+    """Takes an event and a matcher other than `*`. Returns why it cannot be read; empty if it can."""
     matcher_warning: Callable[[str], str] = lambda _matcher: ""
     """Returns a warning about a matcher that can be read, and never matches."""
     check_url: Callable[[str, str], str] = lambda _event, _url: ""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from ....hooks.foreign.gemini.matcher import matches
+from ....hooks.foreign.gemini.events import EVENTS
+from ....hooks.foreign.patterns import javascript
 from .form import FileSettings, Form, Places, project_of, texts
 from .handler_table import HandlerTable
 
@@ -61,7 +62,7 @@ FORM = Form(
         "runtime": "it is a function of Gemini CLI's own program",
         "plugin": "Gemini CLI itself skips it",
     },
-    check_matcher=lambda event, matcher: matches(event, matcher, ""),
+    matcher_problem=lambda event, matcher: javascript(matcher).problem if EVENTS[event].matched == "tool_name" else "",
     command=_command,
     keys=frozenset({"type", "command", "name", "description", "timeout", "env"}),
     handler=GeminiHandler,

@@ -9,6 +9,7 @@ from ....hooks.foreign.contract import Rule
 from ....hooks.foreign.dialects import dialect_of
 from ....hooks.foreign.shim_entry import is_shim
 from ....hooks.foreign.spec import Handler
+from ....model.expressions import ADVICE
 from ...checks import validate
 from ...problems import Problems, dotted, meant, quoted
 from ...tables import ForeignTable
@@ -125,12 +126,10 @@ class FileReader:
             self._reject(problems)
             return
         matcher = group.matcher or ""
-        try:
-            self._form.check_matcher(event, matcher)
-            warning = self._form.matcher_warning(matcher)
-        except ValueError as error:
-            self._wrong((*at, "matcher"), str(error))
-            return
+        matches_all = matcher.strip() in {"", "*", "**"}
+        warning = self._form.matcher_warning(matcher)
+        if not matches_all and (why := self._form.matcher_problem(event, matcher)):
+            warning = f"{matcher} matches everything, because it cannot be read: {why} ({ADVICE})"
         if matcher not in {"", "*"} and row.supported and not row.matched:
             warning = f"{event} ignores it: its handlers always run"
         elif not warning and row.stage in {"before_tool", "approve_tool"} and row.matched.startswith("tool"):

@@ -39,9 +39,9 @@ def select(event: str, rules: Sequence[Rule], handler_input: HandlerInput, facts
 
 
 def matches(matcher: str, subject: str) -> bool:
-    """Whether a matcher matches. Raises `ValueError` if it cannot be read."""
+    """Whether a matcher matches."""
     if matcher in {"", "*"}:
         return True
     if NAMES.fullmatch(matcher):
         return subject in {name.strip() for name in re.split(r"[|,]", matcher)}
-    return javascript(matcher).search(subject) is not None
+    return javascript(matcher).matches(subject)

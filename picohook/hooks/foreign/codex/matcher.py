@@ -29,10 +29,10 @@ def select(event: str, rules: Sequence[Rule], handler_input: HandlerInput, _fact
 
 
 def matches(matcher: str, names: Sequence[str]) -> bool:
-    """Whether a matcher matches one of the names. Raises `ValueError` if it cannot be read."""
+    """Whether a matcher matches one of the names."""
     if matcher in {"", "*"}:
         return True
     if NAMES.fullmatch(matcher):
         return not set(matcher.split("|")).isdisjoint(names)
     expression = rust(matcher)
-    return any(expression.search(name) is not None for name in names)
+    return any(expression.matches(name) for name in names)

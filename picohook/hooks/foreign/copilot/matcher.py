@@ -33,15 +33,12 @@ def select(event: str, rules: Sequence[Rule], handler_input: HandlerInput, _fact
 
 
 def matches(matcher: str, subject: str) -> bool:
-    """Whether the whole of a text matches. Raises `ValueError` if the matcher cannot be read."""
-    return not matcher or javascript(f"^(?:{matcher})$").search(subject) is not None
+    """Whether the whole of a text matches."""
+    return not matcher or javascript(matcher, whole=True).matches(subject)
 
 
 def matches_as_claude(matcher: str, names: Sequence[str]) -> bool:
-    """Whether a list has one of a tool's names, or an expression matches its first name.
-
-    Raises `ValueError` if the matcher cannot be read.
-    """
+    """Whether a list has one of a tool's names, or an expression matches its first name."""
     if matcher in _EVERYTHING:
         return True
     if _NAMES.fullmatch(matcher):

@@ -24,5 +24,5 @@ def select(event: str, rules: Sequence[Rule], handler_input: HandlerInput, _fact
 
 
 def matches(matcher: str, subject: str) -> bool:
-    """Whether a matcher matches. Raises `ValueError` if it cannot be read."""
-    return matcher in {"", "*"} or javascript(matcher).search(subject) is not None
+    """Whether a matcher matches."""
+    return matcher in {"", "*"} or javascript(matcher).matches(subject)

@@ -25,10 +25,10 @@ def select(event: str, rules: Sequence[Rule], handler_input: HandlerInput, _fact
 
 
 def matches(event: str, matcher: str, subject: str) -> bool:
-    """Whether a matcher matches: for tools an expression, otherwise the same word. Raises `ValueError` if it cannot be read."""
+    """Whether a matcher matches: for tools an expression, otherwise the same word."""
     matcher = matcher.strip()
     if matcher in {"", "*"}:
         return True
     if EVENTS[event].matched == "tool_name":
-        return javascript(matcher).search(subject) is not None
+        return javascript(matcher).matches(subject)
     return matcher == subject
