@@ -7,14 +7,14 @@ from typing import Annotated
 import typer
 
 from ..conformance import manifest, report as reports
-from ..conformance.report import FAIL, Report
+from ..conformance.report import FAIL, PASS, SKIP, UNTRIED, Report
 from . import output
 
 Junit = Annotated[
     Path | None, typer.Option("--junit", metavar="FILE", help="Also write JUnit's XML.", show_default=False)
 ]
 
-_MARKS = {"pass": "ok", "fail": "FAILED", "skip": "skipped"}
+_MARKS = {"pass": "ok", "fail": "FAILED", "skip": "skipped", "untried": "not tried"}
 
 
 def require_writable(path: str, hint: str) -> None:
@@ -58,7 +58,8 @@ def _show(report: Report) -> None:
             if one.same_as:
                 output.pairs((("but", f"the same cause as {one.same_as}"),))
             else:
-                output.pairs((("wanted", one.requirement.wants), ("expected", one.expected), ("but", one.said)))
+                expected = [("expected", one.expected)] if one.expected != one.requirement.wants else []
+                output.pairs((("wanted", one.requirement.wants), *expected, ("but", one.said)))
     output.line()
     for line, style in _summary(report):
         output.line(line, style=style)
@@ -69,11 +70,22 @@ def _summary(report: Report) -> Iterator[tuple[str, str]]:
         of_level = [one for one in report.results if one.requirement.level == level]
         again = sum(bool(one.same_as) for one in of_level)
         failed = sum(one.status == FAIL for one in of_level) - again
-        skipped = sum(one.status == "skip" for one in of_level)
-        held = len(of_level) - failed - again - skipped
+        held, skipped, untried = (sum(one.status == status for one in of_level) for status in (PASS, SKIP, UNTRIED))
         more = f" ({again} more for the same cause)" if again else ""
         if of_level:
-            yield f"{level}: {held} hold, {failed} do not{more}, {skipped} skipped", ""
+            rest = f", {untried} not tried" if untried else ""
+            yield f"{level}: {held} hold, {failed} do not{more}, {skipped} skipped{rest}", ""
+    for said, names in _untried(report).items():
+        yield f"not tried, since {said}: {', '.join(names)}", "bold yellow"
     if not report.complete:
-        yield "This report is not complete: the host had not ended the probe when it was written.", "bold yellow"
+        yield "This report is not complete: the host did not close the probe's input, or has not yet.", "bold yellow"
     yield ("conforming", "bold green") if report.ok else ("not conforming", "bold red")
+
+
+def _untried(report: Report) -> dict[str, list[str]]:
+    """Returns the requirements that were not tried, by the reason."""
+    found: dict[str, list[str]] = {}
+    for one in report.results:
+        if one.status == UNTRIED:
+            found.setdefault(one.said, []).append(one.requirement.id)
+    return found

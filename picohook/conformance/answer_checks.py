@@ -12,7 +12,8 @@ from ..model.payloads import LLMResponse
 from ..model.replies import read_decision
 from ..model.stages import AFTER_LLM, STAGES
 from ..wire import words
-from .outcome import Failed, Skipped, shown
+from .line_checks import LONGEST_LINE
+from .outcome import Failed, Skipped, difference, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -30,6 +31,8 @@ class Expectations:
     """The modes that `hook.hello` names."""
     claimed: frozenset[str] = frozenset()
     """The stages that its author says it serves."""
+    longest_line: int = LONGEST_LINE
+    """The most bytes of a line that the system reads for which the hook is written."""
     actions: frozenset[str] | None = None
     """The actions of the system that the hook is written for; None for all actions of the protocol."""
     refusal: tuple[Any, str] | None = None
@@ -47,6 +50,8 @@ class Expectations:
 
 HELLO_ID = 1
 """The id of hook.hello."""
+PING = "ping"
+"""The capability of CALL-4."""
 UNKNOWN = "hook.of_tomorrow"
 """The method of CALL-2, which no hook has."""
 
@@ -99,11 +104,10 @@ class ReceivedAnswer:
         """Whether the hook refuses this method with -32601."""
         return isinstance(self.error, dict) and self.error.get("code") == words.METHOD_NOT_FOUND
 
-    @property
-    def takes_parts(self) -> bool:
-        """Whether the hook offered `stream` in its answer to hello."""
+    def offers(self, capability: str) -> bool:
+        """Whether the hook offered this in its answer to hello."""
         hello = next((line.message for line in self.process.lines if (line.message or {}).get("id") == HELLO_ID), None)
-        return _members(_members(_members(hello).get("result")).get("capabilities")).get(words.STREAM) is True
+        return _members(_members(_members(hello).get("result")).get("capabilities")).get(capability) is True
 
     def fail(self, expected: str) -> Failed:
         """Return the failure that says what was expected in place of this answer."""
@@ -205,7 +209,7 @@ def _require_readable(answer: ReceivedAnswer, stage: Stage[Any], decided: Decisi
 
 def part(answer: ReceivedAnswer) -> None:
     """Require a decision about a part of a response. Skipped for a hook that does not ask for parts."""
-    if not answer.takes_parts:
+    if not answer.offers(words.STREAM):
         raise Skipped("its hello does not offer `stream`")
     decision(answer)
     payload = LLMResponse.model_validate(answer.params)
@@ -230,8 +234,15 @@ def exact(answer: ReceivedAnswer) -> None:
     """Require that the numbers in the answer are those that were sent."""
     for name, number in answer.step["of"].items():
         for found in _named(answer.result, name):
-            if type(found) is not int or found != number:
-                raise answer.fail(f"`{name}` as {number}, or not at all,")
+            if said := difference(number, found, name):
+                raise Failed(f"`{name}` as it was sent, or not at all", f"{said}, in {shown(answer.message)}")
+
+
+def pong(answer: ReceivedAnswer) -> None:
+    """Require a result. Skipped for a hook that did not offer `ping`."""
+    if not answer.offers(PING):
+        raise Skipped("its hello does not offer `ping`")
+    result(answer)
 
 
 def _require_claim(answer: ReceivedAnswer) -> None:
@@ -279,5 +290,6 @@ ANSWER_CHECKS: dict[str, Callable[[ReceivedAnswer], None]] = {
         part,
         approval,
         exact,
+        pong,
     )
 }

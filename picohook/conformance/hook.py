@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import PicohookError
 from .answer_checks import Expectations
-from .line_checks import LINE_CHECKS, Output
+from .line_checks import LINE_CHECKS, LONGEST_LINE, Output
 from .manifest import load
 from .outcome import Failed, Skipped
 from .process import HookProcess
@@ -210,7 +210,9 @@ class _Player:
             with self._showing:
                 self._seen(process.raw)
         scripts = [one.requirement for one in results]
-        self._played.append(_Played(scripts, Output(process.lines, process.sent, conversation.methods)))
+        self._played.append(
+            _Played(scripts, Output(process.lines, process.sent, conversation.methods, self._expectations.longest_line))
+        )
         if all(one.status == PASS and _is_quiet(one.requirement) for one in results):
             noise = [_result_of(one, conversation.require_quiet) for one in scripts]
             if len(noise) > 1 and noise[0].status == FAIL:
@@ -260,7 +262,12 @@ def expectations_of(manifest: Manifest, stages: Iterable[str], profile: str | No
     if foreign := claimed.difference(*(modes[mode] for mode in chosen["modes"])):
         raise PicohookError(f"profile {profile}: it has no {', '.join(sorted(foreign))}")
     actions = chosen.get("actions")
-    return Expectations(tuple(chosen["modes"]), claimed, None if actions is None else frozenset(actions))
+    return Expectations(
+        tuple(chosen["modes"]),
+        claimed,
+        chosen.get("longest_line", LONGEST_LINE),
+        None if actions is None else frozenset(actions),
+    )
 
 
 def _result_of(requirement: Requirement, check: Callable[..., None], *arguments: object) -> Result:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from ..model.stages import Stage
     from .process import OutputLine
 
+LONGEST_LINE = 16 << 20
+"""The most bytes that a line may have before its newline, unless a profile has fewer."""
 NAME = 80
 """The most bytes of a name that a message shows."""
 _HALF_PAIR = re.compile("[\ud800-\udfff]")
@@ -38,6 +40,8 @@ class Output(NamedTuple):
     """The ids of all messages that were sent to it."""
     asked: Mapping[int, str] = MappingProxyType({})
     """The methods of the requests that were sent to it, by id."""
+    longest_line: int = LONGEST_LINE
+    """The most bytes that a line may have before its newline."""
 
     @property
     def messages(self) -> Iterator[dict[str, Any]]:
@@ -177,6 +181,13 @@ def stdout_4(output: Output) -> str | None:
     return next((f"its last line has no newline: {_text(line)}" for line in output.lines if not line.ended), None)
 
 
+def stdout_5(output: Output) -> str | None:
+    """No line is longer than what its host reads."""
+    most = output.longest_line
+    long = (line for line in output.lines if len(line.data) > most)
+    return next((f"it wrote a line of {len(line.data)} bytes, past {most}: {_text(line)}" for line in long), None)
+
+
 def _first_bad(messages: Iterable[dict[str, Any]], good: Callable[[dict[str, Any]], bool]) -> str | None:
     return next((f"it wrote {shown(message)}" for message in messages if not good(message)), None)
 
@@ -220,5 +231,6 @@ LINE_CHECKS: dict[str, Callable[[Output], str | None]] = {
         stdout_2,
         stdout_3,
         stdout_4,
+        stdout_5,
     )
 }

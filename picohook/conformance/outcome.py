@@ -9,6 +9,8 @@ from ..wire.text import cut, escape
 
 SHOWN = 300
 """The most bytes of a message that are shown."""
+PART = 40
+"""The most characters that are shown where two texts differ."""
 
 
 class Failed(Exception):  # noqa: N818 - the outcome of a check
@@ -22,6 +24,28 @@ class Failed(Exception):  # noqa: N818 - the outcome of a check
 
 class Skipped(Exception):  # noqa: N818
     """The requirement does not apply to this hook, which does nothing of the kind."""
+
+
+def difference(wanted: Any, found: Any, place: str) -> str | None:
+    """Returns where and how a value differs from the JSON that is wanted; None if it is the same. 1 is neither true nor 1.0."""
+    if isinstance(wanted, dict) and isinstance(found, dict):
+        for key in sorted({*wanted, *found}):
+            inner = f"{place}.{key}"
+            if key not in wanted or key not in found:
+                return f"{inner} is {'missing' if key in wanted else 'more than was there'}"
+            if said := difference(wanted[key], found[key], inner):
+                return said
+        return None
+    if isinstance(wanted, list) and isinstance(found, list) and len(wanted) == len(found):
+        both = enumerate(zip(wanted, found, strict=True))
+        return next((said for at, (one, other) in both if (said := difference(one, other, f"{place}[{at}]"))), None)
+    if json.dumps(wanted) == json.dumps(found):
+        return None
+    if isinstance(wanted, str) and isinstance(found, str):
+        both = zip(wanted, found, strict=False)
+        at = next((at for at, (one, other) in enumerate(both) if one != other), min(len(wanted), len(found)))
+        return f"{place} differs at character {at}: {shown(found[at : at + PART])}, and not {shown(wanted[at : at + PART])}"
+    return f"{place} is {shown(found)}, and not {shown(wanted)}"
 
 
 def shown(value: Any) -> str:

@@ -16,15 +16,19 @@ from typing import TYPE_CHECKING, Any
 from ..errors import PicohookError
 from ..wire import words
 from .manifest import filled, load
-from .outcome import shown
+from .outcome import difference, shown
 from .probe_streams import Streams
-from .report import FAIL, PASS, SKIP, Report, Result, save
+from .report import FAIL, PASS, SKIP, UNTRIED, Report, Result, save
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from .manifest import Requirement
+
 UNTIL_FULL = 20.0
 """Seconds that a host gets to fill a pipe, if it has enough to send."""
+
+KILLED = "the host ended the probe before it was seen"
 
 _HALF_PAIR = re.compile("[\ud800-\udfff]")
 _TYPES: dict[str, Callable[[Any], bool]] = {
@@ -47,12 +51,17 @@ class Probe:
             if "probe" in one.vector
         }
         """For each name under which the probe misbehaves, the requirement, and for how long."""
-        self._acting = False
+        self._acting = ""
+        """The requirement for which the probe misbehaves; "" if it does not."""
         self.over = False
         """Whether all checks are done."""
         self._deaf = ""
         """After a pause without reading, the requirement that every line is checked against; "" before."""
         self._path = path
+        self._saved: tuple[int, ...] = ()
+        """How much had been seen when the report was last saved."""
+        self._answers: list[bytes] = []
+        """The answers to the line that is checked. What it shows is saved before they are sent: the host may end the probe."""
         self.greeted = False
         self.host = "a host"
         self._streams = streams
@@ -69,6 +78,8 @@ class Probe:
         }
         self._came: dict[str, list[str]] = {tool: [] for tool in self._calls}
         """For each of these tools, the stages that came."""
+        self._latest = ""
+        """The tool of the call that came last."""
         self._awaited: dict[object, tuple[str, int]] = {}
         """The requirement and the expected error code of each request that the probe has sent."""
 
@@ -81,9 +92,13 @@ class Probe:
     # Lines.
 
     def take(self, line: bytes) -> None:
-        """Check a line, and answer it if it is a request."""
-        if not line.strip():
-            return
+        """Check a line, save what it shows, and answer it if it is a request."""
+        if line.strip():
+            self._read(line)
+            self._save_news()
+            self._send()
+
+    def _read(self, line: bytes) -> None:
         if self._deaf:
             shown_line = f"it wrote {shown(line.decode('utf-8', 'backslashreplace'))}"
             self._check(self._deaf, _is_object(line), shown_line)
@@ -169,27 +184,27 @@ class Probe:
                 "HOST-HELLO-3", not self._streams.speaks_early(), "it sent more before its greeting was answered"
             )
         self.greeted = True
-        self.save(complete=False)
         self._reply(message, {"result": {"ok": True, "name": "probe"}})
 
     def _act(self, name: str, message: Mapping[str, Any]) -> None:
         """Misbehave as this name says."""
-        requirement, seconds = self._acts[name]
-        self._acting = self.greeted = True
+        self._acting, seconds = self._acts[name]
+        self.greeted = True
         if name == "probe_mute":
-            self._check(requirement, holds=True, said="")  # now: a host that kills the probe leaves it no time later
-            self.save(complete=False)
+            self._check(self._acting, holds=True, said="")  # now: a host that kills the probe leaves it no time later
+            self._save_news()
             self._check(
-                requirement, self._streams.ends(seconds), f"it had not ended the probe after {seconds:g} seconds"
+                self._acting, self._streams.ends(seconds), f"it had not ended the probe after {seconds:g} seconds"
             )
             self.over = True
             return
-        self.save(complete=False)
         self._reply(message, {"result": {"ok": True, "name": "probe"}})
-        self._deaf = requirement
+        self._save_news()
+        self._send()
+        self._deaf = self._acting
         if self._streams.fills(UNTIL_FULL):
-            self._check(requirement, holds=True, said="")
-            self.save(complete=False)
+            self._check(self._deaf, holds=True, said="")
+            self._save_news()
             time.sleep(seconds)
 
     def _ask(self, stage: str, message: Mapping[str, Any], said: str) -> None:
@@ -208,7 +223,7 @@ class Probe:
         if call:
             self._look(requirement, call, stage, params, said)
         for reply in call.get(stage, ()):
-            self._streams.send(self._scripted(reply, message["id"]))
+            self._answers.append(self._scripted(reply, message["id"]))
         if stage not in call:
             self._reply(message, {"result": self.manifest.data["answers"].get(stage, {"action": words.CONTINUE})})
         if stage == "before_tool" and "answered" in call:
@@ -218,14 +233,18 @@ class Probe:
         self, requirement: str, call: Mapping[str, Any], stage: str, params: Mapping[str, Any], said: str
     ) -> None:
         """Check what the host did with the answer to an earlier stage of this call."""
-        came = self._came[call["tool"]]
-        if stage != "before_tool":
-            self._check(requirement, stage not in call.get("never", ()), said)
-            if "sees" in call:
-                self._check(requirement, _same(params.get("arguments", {}), call["sees"]), said)
+        came, faults = self._came[call["tool"]], []
+        if stage in call.get("never", ()):
+            faults.append(said)
+        if stage != "before_tool" and "sees" in call:
+            differs = difference(call["sees"], params.get("arguments", {}), "arguments")
+            faults += [f"{differs}: {said}"] if differs else []
         if stage == "after_tool" and "approve_tool" in self._stages and requirement == "HOST-FLOW-1":
-            self._check(requirement, "approve_tool" in came, "it called the tool without approve_tool")
+            faults += [] if "approve_tool" in came else ["it called the tool without approve_tool"]
+        for fault in faults:
+            self._faults.setdefault(requirement, fault)
         came.append(stage)
+        self._latest = call["tool"]
 
     def _fits(self, name: str, value: Mapping[str, Any]) -> str | None:
         """Return what is wrong with a value that should have this shape; None if it fits."""
@@ -239,7 +258,11 @@ class Probe:
         return None
 
     def _reply(self, message: Mapping[str, Any], answer: Mapping[str, Any]) -> None:
-        self._streams.send(_line({"jsonrpc": "2.0", "id": message["id"], **answer}))
+        self._answers.append(_line({"jsonrpc": "2.0", "id": message["id"], **answer}))
+
+    def _send(self) -> None:
+        self._streams.send(b"".join(self._answers))
+        self._answers.clear()
 
     @staticmethod
     def _scripted(reply: Any, request_id: Any) -> bytes:
@@ -261,34 +284,30 @@ class Probe:
             self._check("HOST-EVENT-2", wrong is None, f"{wrong}: {said}")
 
     def end(self, *, signalled: bool) -> None:
-        """Make the checks that need the end of the input."""
+        """Make the checks that need the end of the input, and save the report. Raises `PicohookError` if that fails."""
         rest = self._streams.rest
         if self._deaf in self._seen:
             self._check(self._deaf, not rest, f"its last bytes were {shown(rest.decode('utf-8', 'backslashreplace'))}")
-        if self._acting:
-            return  # the host may end a hook that misbehaves in any way
-        self._check("HOST-LINE-2", not rest, f"its last bytes were {shown(rest.decode('utf-8', 'backslashreplace'))}")
-        self._check("HOST-END-1", not signalled, "it sent SIGTERM while the input was open")
-        runs = "after_tool" in self._came["probe_plain"]
-        for tool, (requirement, call) in self._calls.items():
-            came = self._came[tool]
-            if ("approve_tool" if "approve_tool" in call else "before_tool") not in came:
-                continue
-            if "sees" in call:
-                ends_here = call.get("or_ends", False) and "after_tool" not in came
-                self._check(requirement, "after_tool" in came or ends_here, f"after_tool never came for {tool}")
-            elif "answered" in call:
-                waits = call["answered"]["id"] in self._awaited
-                self._check(requirement, not waits, "it never answered")
-            elif runs:  # if no after_tool came at all, a missing one proves nothing
-                self._check(requirement, holds=True, said="")
+        if not self._acting:  # the host may end a hook that misbehaves in any way
+            self._check(
+                "HOST-LINE-2", not rest, f"its last bytes were {shown(rest.decode('utf-8', 'backslashreplace'))}"
+            )
+            self._check("HOST-END-1", not signalled, "it sent SIGTERM while the input was open")
+        self._save(complete=True)
 
     def report(self, *, complete: bool) -> Report:
-        """Return the results so far."""
-        return Report(self.manifest, self.host, [self._result(one.id) for one in self.manifest.requirements], complete)
+        """Returns the results so far."""
+        results = [self._result(one, complete=complete) for one in self.manifest.requirements]
+        return Report(self.manifest, self.host, results, complete)
 
-    def save(self, *, complete: bool) -> None:
-        """Write the report to the path, if there is one. Raises `PicohookError` if that fails."""
+    def _save_news(self) -> None:
+        """Save the report if there is something new. That of a probe that misbehaves is complete: its host may kill it."""
+        news = len(self._seen), len(self._faults), sum(map(len, self._came.values())), self.greeted
+        if self.greeted and news != self._saved:
+            self._saved = news
+            self._save(complete=self._acting in self._seen)
+
+    def _save(self, *, complete: bool) -> None:
         if self._path:
             report = self.report(complete=complete).wire()
             try:
@@ -296,20 +315,43 @@ class Probe:
             except OSError as error:
                 raise PicohookError(f"{self._path} cannot be written: {error.strerror}") from None
 
-    def _result(self, requirement_id: str) -> Result:
-        one = self.manifest[requirement_id]
+    def _result(self, one: Requirement, *, complete: bool) -> Result:
         if one.id in self._faults:
             return Result(one, FAIL, one.wants, self._faults[one.id])
+        if "calls" in one.vector:
+            return self._result_of_calls(one, complete=complete)
         if one.id in self._seen:
             return Result(one, PASS)
-        tools = ", ".join(call["tool"] for call in one.vector.get("calls", ()))
         if "probe" in one.vector:
             name = one.vector["probe"]["name"]
-            empty = name == "probe_deaf" and self._deaf
-            return Result(one, SKIP, said="its input was never full" if empty else f"there was no hook named {name}")
-        return Result(
-            one, SKIP, said=f"the host made no call of {tools}" if tools else "the host gave no occasion to check it"
-        )
+            empty = one.id == self._deaf
+            return Result(one, UNTRIED, said="its input was never full" if empty else f"there was no hook named {name}")
+        if complete and not self._acting:
+            return Result(one, SKIP, said="the host gave no occasion to check it")
+        return Result(one, UNTRIED, said="this probe misbehaves" if self._acting else KILLED)
+
+    def _result_of_calls(self, one: Requirement, *, complete: bool) -> Result:
+        """Returns the result of calls in which no fault was seen so far. A call is over when another comes, or at the end."""
+        tools = [call["tool"] for call in one.vector["calls"]]
+        absent = [tool for tool in tools if self._first_stage(tool) not in self._came[tool]]
+        if absent:
+            return Result(one, UNTRIED, said=f"the host made no call of {', '.join(absent)}")
+        for tool in tools:
+            call, came = self._calls[tool][1], self._came[tool]
+            if not complete and tool == self._latest and "after_tool" not in came:
+                return Result(one, UNTRIED, said=KILLED)
+            if "sees" in call and "after_tool" not in came and not call.get("or_ends"):
+                return Result(one, FAIL, one.wants, f"after_tool never came for {tool}")
+            if "answered" in call and call["answered"]["id"] in self._awaited:
+                return Result(one, FAIL, one.wants, "it never answered")
+            if "sees" not in call and "after_tool" not in self._came["probe_plain"]:
+                # If no after_tool came at all, a missing one proves nothing.
+                return Result(one, UNTRIED, said="after_tool did not come for probe_plain either")
+        return Result(one, PASS)
+
+    def _first_stage(self, tool: str) -> str:
+        """Returns the stage at which the probe answers this call."""
+        return "approve_tool" if "approve_tool" in self._calls[tool][1] else "before_tool"
 
 
 def _is_object(line: bytes) -> bool:
@@ -321,11 +363,6 @@ def _is_object(line: bytes) -> bool:
 
 def _line(message: Mapping[str, Any]) -> bytes:
     return json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
-
-
-def _same(one: Any, other: Any) -> bool:
-    """Whether two values are the same JSON. 1 is neither true nor 1.0."""
-    return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
 
 
 class _SignalledError(BaseException):
@@ -358,7 +395,6 @@ def serve(path: str | None, hold: float | None = None) -> None:
         raise PicohookError(f"standard input or output cannot be used: {error.strerror}") from None
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the report is written first
     probe.end(signalled=signalled)
-    probe.save(complete=True)
     if not path:
         _tell(probe.report(complete=True))
 
@@ -367,5 +403,5 @@ def _tell(report: Report) -> None:
     for result in report.results:
         if result.status == FAIL:
             sys.stderr.write(f"{result.requirement.id} {result.requirement.level}: {result.said}\n")
-    counts = f"{report.count(PASS)} hold, {report.count(FAIL)} do not, {report.count(SKIP)} were not seen\n"
-    sys.stderr.write(counts)
+    unseen = report.count(SKIP) + report.count(UNTRIED)
+    sys.stderr.write(f"{report.count(PASS)} hold, {report.count(FAIL)} do not, {unseen} were not seen\n")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from .manifest import Manifest, Requirement
 
-PASS, FAIL, SKIP = "pass", "fail", "skip"
+PASS, FAIL, SKIP, UNTRIED = "pass", "fail", "skip", "untried"
 FORMAT = 1
 """The version of the JSON report."""
 _DURING = re.compile(r"^in the run for [^,]+, ")
@@ -37,14 +37,14 @@ class Result:
     expected: str = ""
     """What was expected, for a failure."""
     said: str = ""
-    """For a failure, what the hook or host did; for a skipped requirement, the reason. Escaped."""
+    """For a failure, what the hook or host did; for what was skipped or not tried, the reason. Escaped."""
     same_as: str = ""
     """The id of an earlier failure with the same cause, which counts for both; otherwise empty."""
 
     @property
     def broken(self) -> bool:
-        """Whether this is a MUST that fails."""
-        return self.status == FAIL and self.requirement.level == MUST
+        """Whether this is a MUST that fails or was not tried."""
+        return self.status in {FAIL, UNTRIED} and self.requirement.level == MUST
 
     def wire(self) -> dict[str, Any]:
         """The plain JSON form."""
@@ -86,8 +86,8 @@ class Report:
 
     @property
     def ok(self) -> bool:
-        """Whether every MUST holds."""
-        return not any(result.broken for result in self.results)
+        """Whether every MUST holds, and all of the run was seen."""
+        return self.complete and not any(result.broken for result in self.results)
 
     def count(self, status: str) -> int:
         """Return how many requirements have this status."""
@@ -107,9 +107,9 @@ class Report:
 
 
 def merged(reports: Sequence[Report]) -> Report:
-    """Return one report of several probes of a host, with the worst result for each requirement."""
+    """Return one report of several probes of a host, with what one of them found of each requirement, a failure first."""
     first = reports[0]
-    rank = {FAIL: 0, PASS: 1, SKIP: 2}
+    rank = {FAIL: 0, PASS: 1, SKIP: 2, UNTRIED: 3}
     results = [
         min(results, key=lambda one: rank[one.status])
         for results in zip(*(report.results for report in reports), strict=True)
@@ -147,10 +147,11 @@ def junit(report: Report) -> bytes:
         if result.same_as:
             ET.SubElement(case, "skipped", message=f"{one.level}: the same cause as {result.same_as}")
         elif result.broken:
-            ET.SubElement(case, "failure", message=result.said).text = f"{result.expected}\n{result.said}"
+            untried = "not tried: " if result.status == UNTRIED else ""
+            ET.SubElement(case, "failure", message=f"{untried}{result.said}").text = f"{result.expected}\n{result.said}"
         elif result.status == FAIL:
             ET.SubElement(case, "skipped", message=f"{one.level}: {result.said}")
-        elif result.status == SKIP:
+        elif result.status != PASS:
             ET.SubElement(case, "skipped", message=result.said)
     suites = ET.Element("testsuites")
     suites.append(suite)

@@ -99,11 +99,13 @@ class Hook:
             self.result(request_id, self.approve(params))
         elif stage in STAGES:
             self.result(request_id, self.decide(stage, params))
+        elif stage == "ping":
+            self.ping(request_id)
         else:
             self.unknown(request_id)
 
     def hello(self, request_id, params):
-        capabilities = {"cancel": True, "progress": False, "stream": True}
+        capabilities = {"cancel": True, "ping": True, "progress": False, "stream": True}
         self.result(request_id, {"ok": True, "name": "mutant", "capabilities": capabilities})
 
     def approve(self, params):
@@ -116,6 +118,9 @@ class Hook:
 
     def unknown(self, request_id):
         self.write({"jsonrpc": "2.0", "id": request_id, "error": {"code": -32601, "message": "no such method"}})
+
+    def ping(self, request_id):
+        self.result(request_id, {})
 
     def result(self, request_id, result):
         self.write({"jsonrpc": "2.0", "id": request_id, "result": result})
@@ -157,7 +162,7 @@ class HELLO_3(Hook):
 
 class HELLO_4(Hook):
     def hello(self, request_id, params):
-        self.result(request_id, {"capabilities": {"cancel": True}})
+        self.result(request_id, {"capabilities": {"cancel": True, "ping": True}})
 
 
 class HELLO_5(Hook):
@@ -250,6 +255,11 @@ class STDOUT_4(Hook):
         self.write_text('{"jsonrpc": "2.0", "method": "bye"}')
 
 
+class STDOUT_5(Hook):
+    def approve(self, params):
+        return {"approved": False, "reason": "no" * (8 << 20)}
+
+
 class LINE_1(Hook):
     def split(self, data):
         lines = super().split(data)
@@ -288,6 +298,11 @@ class CALL_2(Hook):
 class CALL_3(Hook):
     def unknown(self, request_id):
         self.result(request_id, {})
+
+
+class CALL_4(Hook):
+    def ping(self, request_id):
+        self.unknown(request_id)
 
 
 class EVENT_1(Hook):
@@ -352,7 +367,7 @@ STAGE_9 = _undecided("after_compact")
 
 class STAGE_10(Hook):
     def decide(self, stage, params):
-        if not isinstance(params.get("arguments", {}).get("command", ""), str):
+        if not isinstance((params.get("arguments") or {}).get("command", ""), str):
             return {"error": "a command is a text"}
         return super().decide(stage, params)
 
@@ -386,7 +401,7 @@ class PAYLOAD_2(Hook):
 
 class PAYLOAD_3(Hook):
     def decide(self, stage, params):
-        arguments = params.get("arguments", {})
+        arguments = params.get("arguments") or {}
         if stage == "before_tool" and "big_integer" in arguments:
             return {
                 "action": "modify",
@@ -404,7 +419,14 @@ class PAYLOAD_4(Hook):
 
 class PAYLOAD_5(Hook):
     def decide(self, stage, params):
-        if not isinstance(params.get("arguments", {}).get("command", ""), str):
+        if not isinstance((params.get("arguments") or {}).get("command", ""), str):
+            crash()
+        return super().decide(stage, params)
+
+
+class PAYLOAD_6(Hook):
+    def decide(self, stage, params):
+        if "arguments" in params and params["arguments"] is None:
             crash()
         return super().decide(stage, params)
 

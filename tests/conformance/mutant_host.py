@@ -123,8 +123,11 @@ class Host:
         self.ask(stage, params)
 
     def end(self):
-        self.process.stdin.close()
+        self.leave()
         self.process.wait()
+
+    def leave(self):
+        self.process.stdin.close()
 
     # Asking.
 

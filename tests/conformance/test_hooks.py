@@ -12,6 +12,7 @@ import pytest
 from picohook import PicohookError
 from picohook.conformance.hook import run
 from picohook.conformance.manifest import load
+from picohook.conformance.outcome import difference
 
 from . import mutant_hook
 
@@ -58,7 +59,7 @@ def test_one_requirement_can_be_checked_alone():
     assert [(one.requirement.id, one.status) for one in report.results] == [("ID-1", "pass"), ("REPLY-1", "fail")]
     assert report.results[1].said == (
         'in the run for HELLO-1, it wrote {"id": 1, "result": {"ok": true, "name": "mutant", '
-        '"capabilities": {"cancel": true, "progress": false, "stream": true}}}'
+        '"capabilities": {"cancel": true, "ping": true, "progress": false, "stream": true}}}'
     )
 
 
@@ -204,3 +205,56 @@ for line in sys.stdin:
         ("fail", "LINE-2"),
     ]
     assert report.ok is False
+
+
+ECHOES = """
+import json, sys
+for line in sys.stdin:
+    message = json.loads(line)
+    if message.get("id"):
+        params = message["params"]
+        said = {"action": "modify", "call": params} if message["method"] == "hook.before_tool" else {"approved": True}
+        print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": said}), flush=True)
+"""
+
+
+@pytest.mark.parametrize(("profile", "status"), [(None, "pass"), ("picoclaw", "fail")])
+def test_an_answer_of_more_than_a_mebibyte_is_too_long_for_picoclaw_alone(profile, status):
+    hook = [preloaded.path_of("python", "hooks"), "-c", ECHOES]
+    report = run(hook, only=["LINE-1", "STDOUT-5"], profile=profile, timeout=20, grace=20)
+    assert [one.status for one in report.results] == [status, "pass"]
+
+
+DENIES_FAILURES = """
+import json, sys
+for line in sys.stdin:
+    message = json.loads(line)
+    if message.get("id"):
+        failed = message["params"].get("result", {}).get("is_error")
+        said = {"action": "deny_tool" if failed else "continue"}
+        print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": said}), flush=True)
+"""
+
+
+def test_a_hook_that_denies_a_tool_which_has_failed_does_not_conform():
+    hook = [preloaded.path_of("python", "hooks"), "-c", DENIES_FAILURES]
+    (result,) = run(hook, only=["STAGE-6"], stages=["after_tool"], timeout=20, grace=20).results
+    assert (result.status, result.expected.startswith("a decision of after_tool")) == ("fail", True)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "found", "said"),
+    [
+        ({"a": [1, {"b": 2}]}, {"a": [1, {"b": 2}]}, None),
+        ({"a": 1}, {"a": True}, "it.a is true, and not 1"),
+        ({"a": 1}, {"a": 1.0}, "it.a is 1.0, and not 1"),
+        ({"a": [1, {"b": 2}]}, {"a": [1, {"b": 3}]}, "it.a[1].b is 3, and not 2"),
+        ({"a": [1]}, {"a": [1, 2]}, "it.a is [1, 2], and not [1]"),
+        ({"a": 1}, {}, "it.a is missing"),
+        ({}, {"a": 1}, "it.a is more than was there"),
+        ("x" * 500 + "yes", "x" * 500 + "no", 'it differs at character 500: "no", and not "yes"'),
+        ("abc", "ab", 'it differs at character 2: "", and not "c"'),
+    ],
+)
+def test_a_difference_is_named_with_its_place_however_long_the_rest_is(wanted, found, said):
+    assert difference(wanted, found, "it") == said

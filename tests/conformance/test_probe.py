@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 
 import preloaded
@@ -72,7 +73,9 @@ async def test_the_report_can_be_named_in_the_environment(report_file):
     assert ended["subject"] == 'the host of "probe"'
     skipped = {one["id"]: one["said"] for one in ended["requirements"] if one["status"] == "skip"}
     assert skipped["HOST-EVENT-2"] == "the host gave no occasion to check it"
-    assert skipped["HOST-ASK-1"] == "the host made no call of probe_ask"
+    untried = {one["id"]: one["said"] for one in ended["requirements"] if one["status"] == "untried"}
+    assert untried["HOST-ASK-1"] == "the host made no call of probe_ask"
+    assert not ended["ok"]
 
 
 @pytest.mark.anyio
@@ -109,6 +112,8 @@ def test_reports_of_several_probes_are_merged():
 
 
 IDS = load("host").ids
+AT_THE_END = {"HOST-LINE-2", "HOST-END-1"}
+"""What a probe cannot know if its host kills it."""
 MISBEHAVING = {"HOST-HELLO-4": "run_mute", "HOST-LINE-4": "run_deaf"}
 
 
@@ -139,3 +144,40 @@ def test_a_mutant_breaks_its_requirement_and_no_other(report_file, requirement):
     found = told_of(getattr(mutant_host, requirement.replace("-", "_")), report_file, ways)
     assert {one for one, (status, _) in found.items() if status == "fail"} == {requirement}, found
     assert found[requirement][1]
+
+
+def killed_by(host, path):
+    """What the report says of a host that kills the probe in place of closing its input."""
+
+    class Killer(host):
+        def leave(self):
+            self.ask("before_compact", mutant_host.ONCE["before_compact"])  # so that all lines before it were read
+            self.process.kill()
+
+    Killer([*PROBE, str(path)]).run()
+    return reports.read(json.loads(path.read_bytes()), load("host"))
+
+
+def test_a_host_that_kills_the_probe_is_not_called_conforming(report_file):
+    report = killed_by(mutant_host.Host, report_file)
+    found = {one.requirement.id: (one.status, one.said) for one in report.results if one.status != "pass"}
+    assert (report.complete, report.ok) == (False, False)
+    assert found.keys() == {*AT_THE_END, *MISBEHAVING}
+    assert found["HOST-LINE-2"] == ("untried", "the host ended the probe before it was seen")
+    shown = subprocess.run([*PROBE, "--show", str(report_file)], capture_output=True, text=True, check=False)
+    assert shown.returncode == 1
+    assert shown.stdout.splitlines()[-5:] == [
+        "not tried, since the host ended the probe before it was seen: HOST-LINE-2, HOST-END-1",
+        "not tried, since there was no hook named probe_deaf: HOST-LINE-4",
+        "not tried, since there was no hook named probe_mute: HOST-HELLO-4",
+        "This report is not complete: the host did not close the probe's input, or has not yet.",
+        "not conforming",
+    ]
+
+
+@pytest.mark.parametrize("requirement", [one for one in IDS if one not in {*AT_THE_END, *MISBEHAVING}])
+def test_a_fault_is_found_though_the_host_kills_the_probe(report_file, requirement):
+    report = killed_by(getattr(mutant_host, requirement.replace("-", "_")), report_file)
+    found = {one.requirement.id: one.status for one in report.results}
+    assert found[requirement] == "fail"
+    assert not report.ok

@@ -202,7 +202,7 @@ def test_a_probes_report_is_shown(tmp_path, faults, code):
 def test_an_unfinished_report_says_so(tmp_path):
     write_report(tmp_path / "report.json", complete=False)
     shown = picohook("probe", "--show", str(tmp_path / "report.json")).stdout
-    assert "This report is not complete: the host had not ended the probe when it was written." in shown
+    assert "This report is not complete: the host did not close the probe's input, or has not yet." in shown
 
 
 def test_a_probe_without_a_report_writes_failures_to_stderr():

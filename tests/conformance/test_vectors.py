@@ -82,6 +82,8 @@ def as_line(line):
     match line:
         case {"hex": digits}:
             return OutputLine(bytes.fromhex(digits))
+        case {"$repeat": _}:
+            return OutputLine(manifest.filled(line, {}).encode())
         case {"unended": text}:
             return OutputLine(text.encode(), ended=False)
     return OutputLine(line.encode("utf-8", "surrogatepass"))

@@ -29,7 +29,7 @@ ARGUMENTS = {"audit_log": '"$$.jsonl"', "result_cache": "read_file"}
 """For a shell: each process of the audit log has a file of its own."""
 SERVED_ALIKE = USEFUL - {"jsonrpcserver_gate", "web_approval"}
 
-OPTIONAL = {"HELLO-6", "STAGE-12"}
+OPTIONAL = {"CALL-4", "HELLO-6", "STAGE-12"}
 STAGE = {one.vector["stage"]: one.id for one in load("hook").requirements if "stage" in one.vector}
 
 
