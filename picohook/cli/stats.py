@@ -1,16 +1,14 @@
 """Counts and times of hooks: `picohook run --stats`, and `--prometheus`."""
 
-import contextlib
 import os
-import tempfile
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from ..engine.status import HostStatus
 from ..errors import PicohookError
 from ..observe.metrics import QUANTILES
 from ..observe.prometheus import prometheus
+from ..wire import written_files
 from ..wire.text import escape
 from . import output
 
@@ -81,23 +79,16 @@ def write_prometheus(status: HostStatus, path: str) -> None:
         output.verbatim("\n".join(map(escape, text.rstrip("\n").split("\n"))))
         return
     try:
-        _replace(Path(path), text)
-    except (OSError, ValueError) as error:
-        why = error.strerror if isinstance(error, OSError) else "its name holds a NUL character"
-        raise PicohookError(f"{escape(path)} cannot be written: {why}") from None
+        _replace(path, text.encode())
+    except OSError as error:
+        raise PicohookError(f"{escape(path)} cannot be written: {error.strerror}") from None
 
 
-def _replace(path: Path, text: str) -> None:
-    if path.exists() and not path.is_file():  # a pipe, a terminal
-        path.write_text(text, encoding="utf-8")
-        return
-    descriptor, new = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            os.fchmod(file.fileno(), 0o644)  # readable for the program that collects it
+def _replace(path: str, text: bytes) -> None:
+    if "\0" not in path and os.path.exists(path) and not os.path.isfile(path):  # a pipe, a terminal
+        with open(written_files.open_to_write(path, os.O_WRONLY), "wb") as file:
+            os.set_blocking(file.fileno(), True)
             file.write(text)
-        Path(new).replace(path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            Path(new).unlink()
-        raise
+        return
+    with written_files.place(path) as found:
+        found.replace(text, mode=0o644)  # readable for the program that collects it

@@ -20,10 +20,12 @@ def audit_logs(configs: Iterable[Config], named: str | os.PathLike[str] | None =
     """Returns a log for each file that the configurations name, and for `named`. The first to name a file sets its options."""
     logs: dict[str, AuditLog] = {}
     key = os.environ.get(KEY, "")
-    for table in (config.audit for config in configs):
-        if table is not None:
+    for config in configs:
+        if (table := config.audit) is not None:
             kind = RequiredAuditLog if table.required else AuditLog
-            log = kind(**table.model_dump(exclude={"required"}), key=key)
+            log = kind(
+                **table.model_dump(exclude={"required"}), key=key, below=config.project if config.found else None
+            )
             logs.setdefault(os.path.realpath(table.path), log)
     if named is not None:
         logs.setdefault(os.path.realpath(named), AuditLog(named, key=key))

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import errno
-import os
 import re
-import tempfile
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree as ET
 
 from ..wire.text import escape
+from ..wire.written_files import place
 from .manifest import LEVELS, MUST
 
 if TYPE_CHECKING:
@@ -161,24 +159,11 @@ def junit(report: Report) -> bytes:
 
 def require_writable(path: str) -> None:
     """Raise the `OSError` that `save` would raise."""
-    if os.path.isdir(path):
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
-    descriptor, temporary = _beside(path)
-    os.close(descriptor)
-    os.unlink(temporary)
+    with place(path) as found:
+        found.require_writable()
 
 
 def save(path: str, data: bytes) -> None:
     """Write a file whole, or not at all. Raises `OSError`."""
-    descriptor, temporary = _beside(path)
-    try:
-        with open(descriptor, "wb") as file:
-            file.write(data)
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
-
-
-def _beside(path: str) -> tuple[int, str]:
-    return tempfile.mkstemp(dir=os.path.dirname(os.path.abspath(path)), prefix=".conformance-")
+    with place(path) as found:
+        found.replace(data)

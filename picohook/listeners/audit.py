@@ -49,6 +49,7 @@ class AuditLog(Listener):
 
     `payloads`: records have the payloads and all texts; otherwise they have hashes of the payloads. `key`: without it, no valid
     log can be made. `max_size`: bytes after which the log continues in a new file, as it does when its file is moved away.
+    `below`: a directory in which the file has to lie, and below which no link is followed.
     Records that cannot be written are counted, and the log says later how many are missing.
     """
 
@@ -59,6 +60,7 @@ class AuditLog(Listener):
         payloads: bool = False,
         key: bytes | str = b"",
         max_size: int | None = None,
+        below: str | os.PathLike[str] | None = None,
     ) -> None:
         self.path = os.path.abspath(path)
         self.failures = 0
@@ -69,6 +71,7 @@ class AuditLog(Listener):
         self._secret = self._key or secrets.token_bytes(32)
         self._seen: dict[str, tuple[HookSpec, str]] = {}
         self.max_size = max_size
+        self._below = below
         self._ledger: Ledger | None = None
         self._lost = 0
 
@@ -87,7 +90,7 @@ class AuditLog(Listener):
     def opened(self) -> None:
         if self._ledger is not None and not self._ledger.closed:
             raise PicohookError("this audit log is in use by another host: make another one")
-        self._ledger = Ledger(self.path, self._key, most=self.max_size)
+        self._ledger = Ledger(self.path, self._key, most=self.max_size, below=self._below)
         self._seen = {}
         try:
             self.write(START, {"format": FORMAT, "picohook": VERSION, "pid": os.getpid(), "payloads": self.payloads})

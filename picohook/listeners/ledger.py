@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from ..errors import PicohookError
 from ..wire.regular_files import open_regular
 from ..wire.text import escape
+from ..wire.written_files import open_to_write
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -34,7 +35,7 @@ _BEGINNING = b'{"number": '
 _BLOCK = 1 << 16
 LONGEST = 256 << 20
 """Bytes of the longest line that is read: a record has a few payloads, each at most as long as a line of the protocol."""
-_FLAGS = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK
+_FLAGS = os.O_RDWR | os.O_APPEND | os.O_CREAT
 
 
 def canonical(value: Any) -> bytes:
@@ -67,18 +68,27 @@ class Ledger:
     """The file, opened for appending, and locked for this process. Raises `PicohookError` if that fails.
 
     The chain continues in a new file when this one is moved away or emptied. It also does when the file would have more than
-    `most` bytes: then the file is moved to the first free of the names PATH.1, PATH.2 and so on.
+    `most` bytes: then the file is moved to the first free of the names PATH.1, PATH.2 and so on. `below` is that of
+    `written_files.place`.
     """
 
-    def __init__(self, path: str | os.PathLike[str], key: bytes = b"", *, most: int | None = None) -> None:
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        key: bytes = b"",
+        *,
+        most: int | None = None,
+        below: str | os.PathLike[str] | None = None,
+    ) -> None:
         self.path = os.fspath(path)
         self.count, self.head = 0, NOTHING
         self.closed = False
         self._key = key
         self._most = most
+        self._below = below
         self._torn = False
         try:
-            self._file = os.open(path, _FLAGS, 0o600)
+            self._file = open_to_write(path, _FLAGS, below=below)
         except OSError as error:
             raise self._error(f"cannot be opened: {error.strerror}") from None
         try:
@@ -168,9 +178,24 @@ class Ledger:
             if self._most is None or not self._end or self._end + size <= self._most:
                 return
             os.rename(self.path, _free_name(self.path))
-        new = _opened_empty(self.path)
+        new = self._opened_empty()
         os.close(self._file)
         self._file, self._end = new, 0
+
+    def _opened_empty(self) -> int:
+        """The descriptor of a new file, locked. Raises `OSError`, also if the file is not empty."""
+        file = open_to_write(self.path, _FLAGS, below=self._below)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            status = os.fstat(file)
+            empty = not status.st_size and stat.S_ISREG(status.st_mode)
+        except BaseException:
+            os.close(file)
+            raise
+        if not empty:
+            os.close(file)
+            raise OSError(errno.EEXIST, "another file is in its place")
+        return file
 
     def _take_back(self) -> None:
         """Cut off a record that could not be written whole."""
@@ -186,22 +211,6 @@ class Ledger:
             os.fsync(self._file)
         finally:
             os.close(self._file)
-
-
-def _opened_empty(path: str) -> int:
-    """The descriptor of a new file, locked. Raises `OSError`, also if the file is not empty."""
-    file = os.open(path, _FLAGS, 0o600)
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        status = os.fstat(file)
-        empty = not status.st_size and stat.S_ISREG(status.st_mode)
-    except BaseException:
-        os.close(file)
-        raise
-    if not empty:
-        os.close(file)
-        raise OSError(errno.EEXIST, "another file is in its place")
-    return file
 
 
 def _free_name(path: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import stat
 import time
@@ -16,9 +17,9 @@ from ..model.payloads import Payload
 from ..model.spec import WholeModeSpec
 from ..observe.log import Log
 from ..protocol.codec import encode
-from ..wire.regular_files import open_regular
 from ..wire.text import escape
 from ..wire.version import VERSION as PICOHOOK
+from ..wire.written_files import open_to_write
 from .format import SETTINGS, VERSION, decision_to_json
 from .writer import BackgroundWriter
 
@@ -228,13 +229,15 @@ class Recorder(RecordListener):
 def open_record(path: str) -> int:
     """Returns a descriptor to write a record to. Only the owner may read the file. Raises `PicohookError`."""
     try:
-        # Without waiting: a pipe that has no reader is an error, and does not block the host's start for ever.
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, 0o600)
-    except (OSError, ValueError) as error:
+        special = os.path.exists(path) and not os.path.isfile(path)
+        # A pipe is only written to: without a reader this is an error, and does not block the host's start for ever.
+        flags = os.O_WRONLY if special else os.O_RDWR | os.O_CREAT
+        descriptor = open_to_write(path, flags)
+    except OSError as error:
         raise _unwritable(path, error) from None
     try:
         if stat.S_ISREG(os.fstat(descriptor).st_mode):
-            _require_record(path)
+            _require_record(path, descriptor)
             os.fchmod(descriptor, 0o600)
             os.ftruncate(descriptor, 0)
         os.set_blocking(descriptor, True)
@@ -246,16 +249,15 @@ def open_record(path: str) -> int:
     return descriptor
 
 
-def _require_record(path: str) -> None:
-    """Raise `PicohookError` if the file holds anything but a record: the user did not mean to replace it."""
-    other, _ = open_regular(path)
+def _require_record(path: str, descriptor: int) -> None:
+    """Raise `PicohookError` unless this host alone writes the file, and it holds a record or nothing: it will be emptied."""
     try:
-        if os.read(other, len(BEGINNING)) not in {b"", BEGINNING}:
-            raise PicohookError(f"{escape(path)} exists, and is not a record: name another file")
-    finally:
-        os.close(other)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise PicohookError(f"{escape(path)} is being written by another host: name another file") from None
+    if os.pread(descriptor, len(BEGINNING), 0) not in {b"", BEGINNING}:
+        raise PicohookError(f"{escape(path)} exists, and is not a record: name another file")
 
 
-def _unwritable(path: str, error: Exception) -> PicohookError:
-    why = error.strerror if isinstance(error, OSError) else "its name holds a NUL character"
-    return PicohookError(f"{escape(path)} cannot be written: {why}")
+def _unwritable(path: str, error: OSError) -> PicohookError:
+    return PicohookError(f"{escape(path)} cannot be written: {error.strerror}")

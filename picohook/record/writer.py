@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import stat
 import threading
@@ -76,6 +77,8 @@ class BackgroundWriter:
                 if not done:
                     self._hurry.clear()
             self._write(b"".join(lines))
+        with contextlib.suppress(OSError):
+            fcntl.flock(self._descriptor, fcntl.LOCK_UN)  # a process that is just being started may have a copy
         os.close(self._descriptor)
 
     def _write(self, data: bytes) -> None:

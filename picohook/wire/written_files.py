@@ -66,10 +66,7 @@ class Place:
     def replace(self, data: bytes, *, mode: int | None = None) -> None:
         """Replace the file, or make it. Without a `mode`, its mode and owners stay, and a new file gets those of the umask."""
         before = self._status()
-        new = f".picohook-{os.urandom(8).hex()}"  # short, whatever the length of the name is
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _SAFE
-        first = 0o600 if before is not None or mode is not None else 0o644
-        descriptor = os.open(new, flags, first, dir_fd=self._directory)
+        new, descriptor = self._new(0o600 if before is not None or mode is not None else 0o644)
         try:
             left = memoryview(data)
             while left:
@@ -91,10 +88,23 @@ class Place:
             os.close(descriptor)
         self._read = False
 
+    def require_writable(self) -> None:
+        """Raise the error that `replace` would raise."""
+        self._status()
+        new, descriptor = self._new(0o600)
+        os.close(descriptor)
+        os.unlink(new, dir_fd=self._directory)
+
     def remove(self) -> None:
         """Remove the file."""
         self._require_seen()
         os.unlink(self._name, dir_fd=self._directory)
+
+    def _new(self, mode: int) -> tuple[str, int]:
+        """A new file beside this one: its name, which is short however long this one's is, and its descriptor."""
+        new = f".picohook-{os.urandom(8).hex()}"
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _SAFE
+        return new, os.open(new, flags, mode, dir_fd=self._directory)
 
     def _status(self) -> os.stat_result | None:
         """The status of the file; None if there is none. Raises `OSError` for anything but a regular file."""
@@ -119,11 +129,20 @@ def place(path: Path, *, own: bool = False, below: Path | None = None, make: int
     `own`: the place is the user's own, so links are followed. `below`: no link below this directory is followed, and the file
     has to lie there. `make` is the mode of directories that are missing; without it they are not made.
     """
+    with opened_directory(path, own=own, below=below, make=make) as (directory, name):
+        _lock(directory)
+        yield Place(directory, name)
+
+
+@contextlib.contextmanager
+def opened_directory(
+    path: Path, *, own: bool = False, below: Path | None = None, make: int | None = None
+) -> Iterator[tuple[int, str]]:
+    """The directory of a file, open, and the file's name there. The arguments are those of `place`. Raises `OSError`."""
     with _directory(path, _root(path, own=own, below=below), make) as (directory, name):
         listed = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=directory)
         try:
-            _lock(listed)
-            yield Place(listed, name)
+            yield listed, name
         finally:
             os.close(listed)
 
@@ -138,6 +157,13 @@ def open_to_write(path: Path, flags: int, mode: int = 0o600, *, own: bool = Fals
             return os.open(name, flags | _SAFE, mode, dir_fd=directory)
         except OSError as error:
             raise (_link_error(name, directory) if error.errno == errno.ELOOP else error) from None
+
+
+def make_directory(path: Path, mode: int = 0o700, *, below: Path | None = None) -> None:
+    """Make a directory, and those above it that are missing. `below` is that of `place`. Raises `OSError`."""
+    inside = os.path.join(path, "file")
+    with _directory(inside, _root(inside, own=False, below=below), mode):
+        pass
 
 
 @contextlib.contextmanager

@@ -289,12 +289,23 @@ def test_trust_in_json_has_the_covered_files_and_can_be_removed(project):
         "hooks": [{"name": "gate", "runs": f"{sys.executable} gate.py"}],
         "files": [str(project.config), str(script)],
         "model": None,
+        "writes": [],
     }
     assert project("list").code == 0
     removed = {"config": str(project.config), "trusted": False}
     assert project("trust", "--remove", "--json").json == {**removed, "was_trusted": True}
     assert project("list").code == 1
     assert project("trust", "--remove", "--json").json == {**removed, "was_trusted": False}
+
+
+def test_X10_trust_shows_every_path_that_is_written(project):
+    project.hook("gate", "")
+    text = project.config.read_text()
+    project.config.write_text(f'{text}\n[audit]\npath = "logs/a"\n')
+    path = str(project.path / "logs/a")
+
+    assert f"picohook writes an audit log: {path}" in project("trust").out.splitlines()
+    assert project("trust", "--json").json["writes"] == [path]
 
 
 def test_trust_in_a_file_named_with_the_option_can_be_given_and_removed(project):

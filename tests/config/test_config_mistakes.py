@@ -13,7 +13,7 @@ from picohook.model.spec import StageName
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.config.conftest import Complaints
+    from tests.config.conftest import Complaints, Write
 
 NUMBER = "must be a number of seconds above 0, not"
 PICOCLAW = (
@@ -358,3 +358,22 @@ def test_X9_each_loader_variable_of_a_found_config_is_a_problem_of_its_own(compl
 def test_a_yaml_file_of_comments_only(complaints: Complaints) -> None:
     hint = "a hook is a table [hooks.NAME] with a command, and stages or observe"
     assert complaints("a.yaml", "# later\n") == [f"has no hooks ({hint})"]
+
+
+@pytest.mark.parametrize("path", ["../log", "/tmp/log", "logs/../../log", "~/../../log"])
+def test_X10_a_projects_file_writes_in_its_project_alone(complaints: Complaints, write: Write, path: str) -> None:
+    text = f'[hooks]\n[audit]\npath = "{path}"\n'
+    project = write("project/hook.py", "").parent
+    elsewhere = (
+        f"lies outside of {project}: a project's file writes only in the project (set it in your own configuration)"
+    )
+    said = complaints("project/picohook.toml", text, found=True)
+    assert said == [f"audit.path: {elsewhere}"]
+    load(project / "picohook.toml")  # the user named it
+
+
+def test_a_projects_file_writes_anywhere_in_its_project(write: Write) -> None:
+    text = '[hooks]\n[audit]\npath = "../logs/log"\n'
+    config = load(write("project/.picohook/picohook.toml", text), found=True)
+    assert config.audit is not None
+    assert config.project.name == "project"

@@ -124,7 +124,7 @@ def test_junit_of_any_message_is_xml():
         (["conformance", "--only", "ID-1", "--junit", "/nowhere/x", "--", "true"], "/nowhere/x cannot be written"),
         (["probe", "--show"], "--show needs the REPORT"),
         (["probe", "/nowhere/report"], "Invalid value for REPORT: /nowhere/report cannot be written: No such file"),
-        (["probe", str(ROOT)], "Invalid value for REPORT: " + str(ROOT) + " cannot be written: Is a directory"),
+        (["probe", str(ROOT)], "Invalid value for REPORT: " + str(ROOT) + " cannot be written: it is a directory"),
         (["probe", "--json"], "--json needs --show"),
         (["probe", "--junit", "x.xml", "report.json"], "--junit needs --show"),
         (["probe", "--show", "/nowhere/report"], "/nowhere/report cannot be read"),

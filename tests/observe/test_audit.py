@@ -435,6 +435,33 @@ def test_a_log_must_be_a_regular_file(path, made):
         Ledger(path)
 
 
+@pytest.mark.parametrize("linked", ["log", "logs"])
+def test_X10_a_link_in_a_project_is_not_written_to(tmp_path, linked):
+    project = tmp_path / "project"
+    (project / "logs").mkdir(parents=True)
+    (tmp_path / "logs").mkdir()
+    (project / "logs" / "log").symlink_to(tmp_path / "logs" / "log")
+    if linked == "logs":
+        (project / "logs" / "log").unlink()
+        (project / "logs").rmdir()
+        (project / "logs").symlink_to(tmp_path / "logs")
+    with pytest.raises(PicohookError, match=f"cannot be opened: {linked} is a link to"):
+        Ledger(project / "logs" / "log", below=project)
+    assert not [*(tmp_path / "logs").iterdir()]
+    Ledger(project / "logs" / "log").close()  # a user's own link
+    assert (tmp_path / "logs" / "log").exists()
+
+
+def test_X10_a_log_that_is_moved_away_does_not_continue_behind_a_link(path):
+    ledger = Ledger(path, below=path.parent)
+    path.rename(path.with_name("moved"))
+    path.symlink_to(path.with_name("other"))
+    with pytest.raises(OSError, match="is a link to"):
+        ledger.add("a", {})
+    ledger.close()
+    assert not path.with_name("other").exists()
+
+
 def test_a_missing_directory_is_named(path):
     with pytest.raises(PicohookError, match="cannot be opened: No such file or directory"):
         Ledger(path / "deeper")

@@ -26,6 +26,7 @@ from picohook import (
     Retry,
     ToolCall,
 )
+from picohook.record.recorder import BEGINNING, open_record
 from picohook.testing import hook_process
 
 pytestmark = pytest.mark.anyio
@@ -223,6 +224,48 @@ async def test_a_pipe_without_a_reader_is_refused_before_anything_runs(path):
     with pytest.raises(PicohookError, match="cannot be written"):
         async with Host(listeners=[Recorder(path)]):
             raise AssertionError("it was entered")
+
+
+async def test_X11_two_hosts_do_not_write_one_record(path):
+    async with Host(listeners=[Recorder(path)]):
+        with pytest.raises(PicohookError, match="is being written by another host: name another file"):
+            async with Host(listeners=[Recorder(path)]):
+                raise AssertionError("it was entered")
+    assert types(path) == ["record", "close"]
+
+
+@pytest.mark.parametrize("linked", ["file", "directory"])
+async def test_X10_a_link_in_the_working_directory_is_not_recorded_to(tmp_path, monkeypatch, linked):
+    (tmp_path / "work").mkdir()
+    (tmp_path / "other").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+    if linked == "file":
+        os.symlink("../other/record", "record")
+    else:
+        os.symlink("../other", "logs")
+    with pytest.raises(PicohookError, match="is a link to"):
+        async with Host(listeners=[Recorder("record" if linked == "file" else "logs/record")]):
+            raise AssertionError("it was entered")
+    assert not os.listdir(tmp_path / "other")
+
+
+def test_X11_a_file_that_is_replaced_by_a_record_while_it_is_opened_keeps_its_content(path, tmp_path, monkeypatch):
+    """What is looked at has to be what is emptied."""
+    path.write_text("precious")
+    (tmp_path / "decoy").write_bytes(BEGINNING)
+    opened = os.open
+
+    def swapping(*words, **more):
+        descriptor = opened(*words, **more)
+        if os.path.exists(tmp_path / "decoy") and os.fstat(descriptor).st_ino == path.stat().st_ino:
+            path.rename(tmp_path / "own")
+            (tmp_path / "decoy").rename(path)
+        return descriptor
+
+    monkeypatch.setattr(os, "open", swapping)
+    with pytest.raises(PicohookError, match="is not a record"):
+        os.close(open_record(str(path)))
+    assert (tmp_path / "own").read_text() == "precious"
 
 
 async def test_a_recorder_is_for_one_host(path):

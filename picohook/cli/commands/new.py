@@ -19,6 +19,7 @@ from ...config.problems import meant, quoted
 from ...errors import PicohookError
 from ...model.stages import STAGES
 from ...wire.text import escape
+from ...wire.written_files import make_directory, open_to_write
 from .. import output
 from ..command import App, Json
 
@@ -223,16 +224,17 @@ def _write(directory: Path, texts: Mapping[str, str]) -> None:
         present = directory.exists()
         if present and any(directory.iterdir()):
             raise PicohookError(f"{escape(str(directory))} is not empty: name an empty directory, or a new one")
-        directory.mkdir(parents=True, exist_ok=True)
+        make_directory(directory, 0o755)
         if not present:
             written.append(directory)
         for name, text in texts.items():
             inner = (directory / name).parent  # one level at most
             if not inner.exists():
-                inner.mkdir()
+                make_directory(inner, 0o755)
                 written.append(inner)
             written.append(directory / name)
-            with written[-1].open("x", encoding="utf-8") as file:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+            with open(open_to_write(written[-1], flags, 0o644), "w", encoding="utf-8") as file:
                 file.write(text)
     except OSError as error:
         for path in reversed(written):

@@ -75,6 +75,8 @@ def _trust(settings: Config, *, as_json: bool) -> None:
         )
         if settings.model is not None:
             output.line(f"Hooks of this file that ask a model ask {models.shown(settings.model)}.")
+        if settings.audit is not None:
+            output.line(f"picohook writes an audit log: {settings.audit.path}")
         output.line("They may run as long as these files do not change:")
         for file in files:
             output.line(f"  {file}")
@@ -86,7 +88,9 @@ def _trust(settings: Config, *, as_json: bool) -> None:
     if as_json:
         hooks = [{"name": one.name, "runs": one.runs} for one in settings.hooks]
         model = settings.model and models.shown(settings.model)
-        output.data({"config": str(settings.path), "trusted": True, "hooks": hooks, "model": model, "files": files})
+        writes = [] if settings.audit is None else [settings.audit.path]
+        shown = {"hooks": hooks, "model": model, "files": files, "writes": writes}
+        output.data({"config": str(settings.path), "trusted": True, **shown})
     else:
         output.line(f"{settings.path} is trusted", style="bold green")
 

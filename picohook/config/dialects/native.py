@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import ConfigDict, Field
@@ -36,7 +38,6 @@ from .picoclaw import settings_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from pathlib import Path
 
     from ..document import Config
     from ..problems import KeyPath, Problems
@@ -121,6 +122,10 @@ def read(document: dict[str, Any], problems: Problems, config: Config) -> Config
     if file is None or problems.found:
         return config
     directory = config.path.parent
+    audit = file.audit and file.audit.model_copy(update={"path": os.path.normpath(directory / file.audit.path)})
+    if audit and config.found and not Path(audit.path).is_relative_to(config.project):
+        message = f"lies outside of {config.project}: a project's file writes only in the project"
+        problems.add("audit.path", message, "set it in your own configuration")
     version = config.picoclaw or file.picoclaw
     nats = file.nats and _files_placed(file.nats, directory)
     config = replace(
@@ -131,7 +136,7 @@ def read(document: dict[str, Any], problems: Problems, config: Config) -> Config
         warnings=tuple(_warnings(file, document)),
         model=file.model,
         nats=nats,
-        audit=file.audit and file.audit.model_copy(update={"path": str(directory / file.audit.path)}),
+        audit=audit,
         picoclaw=version,
         proof_of_life=file.proof_of_life,
     )

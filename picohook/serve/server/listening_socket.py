@@ -11,6 +11,7 @@ import tempfile
 import anyio
 
 from ...errors import PicohookError
+from ...wire.written_files import opened_directory
 
 LOCK_TRIES = 100
 LOCK_PAUSE = 0.01
@@ -40,13 +41,10 @@ class ListeningSocket:
         if len(os.fsencode(path)) > LONGEST_PATH:
             raise PicohookError(f"{noun} {path} cannot be made: its path has more than {LONGEST_PATH} bytes")
         try:
-            directory = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            try:
+            with opened_directory(path) as (directory, _):
                 await _lock(directory, os.path.dirname(path))
                 _require_free(path, noun)
-                return cls(_listen(path), path)
-            finally:
-                os.close(directory)
+                return cls(_listen(path, directory), path)
         except OSError as error:
             raise PicohookError(f"{noun} {path} cannot be made: {error.strerror or error}") from None
 
@@ -105,7 +103,7 @@ def _require_free(path: str, noun: str) -> None:
     raise PicohookError(f"another program listens at {path}: {noun} needs a path of its own")
 
 
-def _listen(path: str) -> socket.socket:
+def _listen(path: str, directory: int) -> socket.socket:
     """Returns a socket that listens at the path. It is made in a private directory and moved, so other users never see it."""
     listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
@@ -115,7 +113,7 @@ def _listen(path: str) -> socket.socket:
             os.chmod(new, 0o600)
             listening.listen(BACKLOG)
             listening.setblocking(False)
-            os.rename(new, path)
+            os.rename(new, os.path.basename(path), dst_dir_fd=directory)
     except BaseException:
         listening.close()
         raise
