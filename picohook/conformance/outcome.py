@@ -42,8 +42,8 @@ def difference(wanted: Any, found: Any, place: str) -> str | None:
     if json.dumps(wanted) == json.dumps(found):
         return None
     if isinstance(wanted, str) and isinstance(found, str):
-        both = zip(wanted, found, strict=False)
-        at = next((at for at, (one, other) in enumerate(both) if one != other), min(len(wanted), len(found)))
+        pairs = zip(wanted, found, strict=False)
+        at = next((at for at, (one, other) in enumerate(pairs) if one != other), min(len(wanted), len(found)))
         return f"{place} differs at character {at}: {shown(found[at : at + PART])}, and not {shown(wanted[at : at + PART])}"
     return f"{place} is {shown(found)}, and not {shown(wanted)}"
 
