@@ -11,6 +11,7 @@
 # make fleet   a NATS server, three workers and five hosts on this machine: one is killed, the server restarted, the policy replaced
 # make many    a sidecar under 50 clients and 100,000 calls
 # make site    build the documentation as a site, in site/
+# make site-serve  show the site on http://127.0.0.1:8000, and build it again when a page changes
 # make release-check   wheel and source distribution, each tried in an empty environment
 # make frameworks  the tests of each framework integration, in an environment with only that framework
 # make matrix  the fast tests of the core on each other supported Python that is installed, on the first with the oldest libraries
@@ -23,7 +24,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 CHECK := import sys; print("Python %d.%d" % sys.version_info[:2]); sys.exit(sys.version_info < (3, 11))
 CONSTRAINTS := constraints.txt
-PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input --constraint $(CONSTRAINTS)
+PIP = $(BIN)/python -m pip install --disable-pip-version-check --no-input --progress-bar off --constraint $(CONSTRAINTS)
+# pip says little with --quiet, also about its errors. So it says all into a file, whose end is shown if it fails.
+INSTALL = @echo "Installing into $(VENV) ..."; $(PIP) --editable $(1) >$(VENV)/pip.log 2>&1 || { tail -n 25 $(VENV)/pip.log >&2; exit 1; }
 
 # The files that need full branch coverage.
 CORE := picohook/protocol/*,picohook/engine/chain.py,picohook/engine/ask.py,picohook/engine/approval.py,picohook/engine/apply_decision.py,picohook/model/failure_policy.py
@@ -35,7 +38,16 @@ COMPILED := build/compiled
 ON_COMPILED := tests/core tests/protocol tests/process tests/host tests/turn
 
 .DEFAULT_GOAL := help
-.PHONY: help demo quick test check compiled coverage matrix quick-on faults fuzz soak bench many fleet site release-check frameworks clean
+.PHONY: help demo quick test check compiled coverage matrix quick-on faults fuzz soak bench many fleet site site-serve release-check \
+	frameworks clean
+
+# An environment is made again for a Python that is named and is another one, and where it, or its Python, was moved.
+NAMED := $(filter-out file,$(origin PYTHON))
+MADE := $(shell sed -n 's/^version = //p; s/^command = .* --clear //p' $(VENV)/pyvenv.cfg 2>/dev/null)
+WANTED := $(shell $(if $(NAMED),$(PYTHON),$(BIN)/python) -c 'import sys; print("%d.%d.%d" % sys.version_info[:3])' 2>/dev/null) $(CURDIR)/$(VENV)
+ifneq ($(MADE),$(WANTED))
+.PHONY: $(VENV)/.made
+endif
 
 # What each other Python is tried on: `make matrix ON_EACH=tests/cli` tries another room.
 ON_EACH := tests/core tests/protocol tests/process tests/turn tests/sdk tests/config
@@ -73,7 +85,7 @@ check: $(VENV)/.installed-dev
 # Deselected: a weak reference, which compiled classes do not have.
 compiled: $(VENV)/.installed-dev
 	@rm -rf $(COMPILED)
-	PICOHOOK_COMPILE=1 $(PIP) --no-deps --target $(COMPILED) .
+	PICOHOOK_COMPILE=1 $(PIP) --quiet --no-deps --target $(COMPILED) .
 	PYTHONPATH=$(abspath $(COMPILED)) $(BIN)/python -P -m pytest --workers auto -q --quick -p no:cacheprovider $(ON_COMPILED) \
 		-k 'not an_unfinished_line_is_freed'
 
@@ -104,7 +116,7 @@ faults: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest --workers auto -m fault --faults=write
 
 fuzz: $(VENV)/.installed-dev
-	@$(PIP) --editable '.[fuzz]' 2>/dev/null || echo "There is no atheris for this Python on this machine." >&2
+	@$(PIP) --quiet --editable '.[fuzz]' 2>/dev/null || echo "There is no atheris for this Python on this machine." >&2
 	$(BIN)/python tests/fuzz --seconds $(or $(SECONDS),60)
 
 soak: $(VENV)/.installed-dev
@@ -123,6 +135,9 @@ fleet: $(VENV)/.installed-dev
 site: $(VENV)/.installed-dev
 	$(BIN)/mkdocs build --quiet
 
+site-serve: $(VENV)/.installed-dev
+	$(BIN)/mkdocs serve
+
 release-check: $(VENV)/.installed-dev
 	$(BIN)/python tests/release.py
 
@@ -132,8 +147,8 @@ frameworks: $(VENV)/.installed
 clean:
 	rm -rf $(VENV) .venv-3.* build site .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
-# The environment is made again when pyproject.toml is newer.
-$(VENV)/.made: pyproject.toml
+# The environment is made again when pyproject.toml or the pins are newer.
+$(VENV)/.made: pyproject.toml $(CONSTRAINTS)
 	@version=$$($(PYTHON) -c '$(CHECK)' 2>/dev/null) || { \
 		echo "picohook needs Python 3.11 or newer, and $(PYTHON) is $${version:-not there}." >&2; \
 		echo "Name another one: make $(MAKECMDGOALS) PYTHON=python3.12" >&2; exit 1; }
@@ -142,13 +157,13 @@ $(VENV)/.made: pyproject.toml
 	@touch $@
 
 $(VENV)/.installed: $(VENV)/.made
-	@$(PIP) --editable .
+	$(call INSTALL,.)
 	@touch $@
 
 $(VENV)/.installed-test: $(VENV)/.made
-	@$(PIP) --editable '.[test]'
+	$(call INSTALL,'.[test]')
 	@touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.made
-	@$(PIP) --editable '.[dev]'
+	$(call INSTALL,'.[dev]')
 	@touch $@

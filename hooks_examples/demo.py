@@ -113,11 +113,13 @@ class Chain(Account[Any]):
 
 
 class Output:
-    """A logger for the host. It keeps the stderr of the hooks, and the failures."""
+    """A logger for the host. It keeps the stderr of the hooks, and the warnings."""
 
     def __init__(self) -> None:
         self.stderr: dict[str, list[str]] = {}
         self.warnings: list[str] = []
+        self.failures = 0
+        """How many warnings are about a hook. The others are about this machine, and spoil nothing."""
 
     def debug(self, event: str, **fields: Any) -> None: ...
 
@@ -126,7 +128,9 @@ class Output:
             self.stderr.setdefault(fields["hook"], []).append(fields["line"])
 
     def warning(self, event: str, **fields: Any) -> None:
-        self.warnings.append(f"{fields.pop('hook', 'host')}: {event} {fields}")
+        self.failures += "hook" in fields
+        about = f"{fields.pop('hook', 'host')}: {event}"
+        self.warnings.append("".join([about, *(f", {name}: {value}" for name, value in fields.items())]))
 
     error = warning
 
@@ -268,7 +272,7 @@ async def main(config: str) -> int:
     )
     for warning in output.warnings:
         show.columns("warning", warning, 15)
-    return 1 if show.failures or output.warnings else 0
+    return 1 if show.failures or output.failures else 0
 
 
 if __name__ == "__main__":

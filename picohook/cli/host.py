@@ -133,6 +133,16 @@ def ended_by_signals() -> Iterator[None]:
     raise typer.Exit(128 + received[0])
 
 
+def reload_at_hangup(host: Host) -> None:
+    """At SIGHUP, reload the configuration of this running host. What is wrong with it is logged."""
+
+    async def reload() -> None:
+        with contextlib.suppress(PicohookError):
+            await host.reload()
+
+    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, host.begin_task, reload)
+
+
 def on_endings(end: Callable[[int], None]) -> None:
     """Call `end` with the number of every signal that would end the program."""
     for number in _ENDINGS:

@@ -115,6 +115,27 @@ def test_a_reload_applies_a_changed_configuration(project):
         assert process.wait(PATIENCE) == 0
 
 
+def test_sighup_reloads_and_a_mistake_does_not_end_it(project):
+    project.hook("guard", ECHO)
+    with project.start("serve", "--config", str(project.config), stdin=-1) as process:
+
+        def action():
+            process.stdin.write(request(1, "before_tool", tool="x"))
+            process.stdin.flush()
+            return json.loads(read_line(process.stdout))["result"]["action"]
+
+        assert action() == "deny_tool"
+        project.config.write_text("")
+        process.send_signal(signal.SIGHUP)
+        assert "is empty" in read_line(process.stderr)
+        project.config.write_text("[hooks]\n")
+        process.send_signal(signal.SIGHUP)
+        while action() == "deny_tool":
+            assert process.poll() is None
+        process.stdin.close()
+        assert process.wait(PATIENCE) == 0
+
+
 # At a socket.
 
 

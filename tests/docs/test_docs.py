@@ -77,6 +77,7 @@ TOOLCHAINS = {
     "c": ("echo '#include <cjson/cJSON.h>' | cc -E -", "apt-get install gcc libc6-dev libcjson-dev"),
     "bash": ("jq --version", "apt-get install jq"),
     "perl": ("perl -MJSON::PP -e 1", "apt-get install perl"),
+    "hooks-over-nats": ("nats-server --version", "apt-get install nats-server"),
     "containment": (
         "/usr/bin/python3 --version && bwrap --unshare-net --ro-bind / / true",
         "apt-get install python3 bubblewrap, where namespaces are allowed",
@@ -155,7 +156,7 @@ def directory(tmp_path, monkeypatch):
     (here / "hooks_examples").symlink_to(ROOT / "hooks_examples")
     monkeypatch.chdir(here)
     for name, value in {
-        "PATH": os.pathsep.join((toolchains.programs(), preloaded.programs(), BIN, os.environ["PATH"])),
+        "PATH": os.pathsep.join((toolchains.programs(), preloaded.programs(), BIN, os.environ["PATH"], "/usr/sbin")),
         "HOME": str(tmp_path / "home"),
         "XDG_CONFIG_HOME": str(tmp_path / "home" / ".config"),
         "NO_COLOR": "1",

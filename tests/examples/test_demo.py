@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pty
 import re
+import runpy
 import subprocess
 import sys
 
@@ -145,3 +146,14 @@ def test_a_hook_that_fails_shows_and_makes_the_demo_fail(tmp_path):
     process = run(str(tmp_path / "picohook.toml"))
     assert process.returncode == 1
     assert "no such luck" in process.stdout
+
+
+def test_a_warning_about_the_machine_shows_and_spoils_nothing(monkeypatch):
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    demo = runpy.run_path(str(EXAMPLES / "demo.py"))
+    output = demo["Output"]()
+    output.warning("this machine cannot provide a tier", tier="namespace", why="mount: Invalid argument")
+    assert output.warnings == ["host: this machine cannot provide a tier, tier: namespace, why: mount: Invalid argument"]
+    assert output.failures == 0
+    output.warning("ended", hook="logger", why="it exited")
+    assert output.failures == 1

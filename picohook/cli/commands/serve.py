@@ -18,7 +18,15 @@ from ...serve.sidecar import Sidecar
 from .. import output
 from ..command import App, Verbose
 from ..configuration import AsPicoClaw, Named, read
-from ..host import ended_by_signals, garbage_collected_rarely, has_uvloop, host_of, on_endings, own_streams
+from ..host import (
+    ended_by_signals,
+    garbage_collected_rarely,
+    has_uvloop,
+    host_of,
+    on_endings,
+    own_streams,
+    reload_at_hangup,
+)
 from ..listeners import Audit, Otel, Record, hide_key, listeners
 
 app = App()
@@ -58,7 +66,8 @@ def serve(
     picohook serve --config picohook.toml --socket hooks.sock
 
     Speaks JSON-RPC 2.0, one message a line. Ends at the end of standard input, at the method `shutdown` or at a signal, after
-    answering all open requests. Only answers go to standard output. `picohook schema protocol` describes the methods.
+    answering all open requests. SIGHUP reloads the configuration. Only answers go to standard output. `picohook schema
+    protocol` describes the methods.
     """  # noqa: D301 - click reads a backspace character, not an escape
     del verbose
     read(config, picoclaw)  # raises errors before anything starts; the host reads the files again by itself
@@ -93,6 +102,7 @@ async def _serve(  # noqa: PLR0917 - anyio.run calls it
                     opened.callback(exporter.listening.close)
                 clients = await sidecar.at_streams(*streams) if streams else await sidecar.at_socket(cast(Path, socket))
                 on_endings(lambda _: sidecar.end())
+                reload_at_hangup(host)
                 opened.enter_context(garbage_collected_rarely())
                 if socket is not None:
                     output.note(f"Serving at {socket}")

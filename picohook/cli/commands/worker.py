@@ -12,7 +12,6 @@ import anyio
 import anyio.abc
 import typer
 
-from ...errors import PicohookError
 from ...host import Host
 from ...listeners.listener import Listener
 from ...model.spec import NatsSettings
@@ -23,7 +22,7 @@ from ...transport.nats.connection import NatsConnection
 from .. import output
 from ..command import App, Verbose, count
 from ..configuration import Named, connection_of, read
-from ..host import garbage_collected_rarely, has_uvloop, host_of
+from ..host import garbage_collected_rarely, has_uvloop, host_of, reload_at_hangup
 from ..listeners import Audit, Otel, Record, hide_key, listeners
 
 app = App()
@@ -82,7 +81,7 @@ async def _serve(
             loop = asyncio.get_running_loop()
             for number in (signal.SIGINT, signal.SIGTERM):
                 loop.add_signal_handler(number, serving.end)
-            loop.add_signal_handler(signal.SIGHUP, tasks.start_soon, _reload, host)
+            reload_at_hangup(host)
             with garbage_collected_rarely():
                 await serving.ended.wait()
 
@@ -143,8 +142,3 @@ class _Serving:
 
 def _connect(settings: NatsSettings) -> NatsConnection:
     return NatsConnection(settings, current_reactor(), Log())
-
-
-async def _reload(host: Host) -> None:
-    with contextlib.suppress(PicohookError):  # it is logged
-        await host.reload()
