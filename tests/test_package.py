@@ -376,7 +376,9 @@ class TestWhatIsShipped:
         # Read from what is installed here. A resolver on a later 3.11 takes versions that refuse Debian's 3.11.2.
         oldest = self.PROJECT["project"]["requires-python"].removeprefix(">=") + ".0"
         pins = dict(line.split("==") for line in (PACKAGE.parent / "constraints.txt").read_text().split())
-        told = {one.name: one.metadata["Requires-Python"] for one in distributions() if pins.get(one.name) == one.version}
+        told = {
+            one.name: one.metadata["Requires-Python"] for one in distributions() if pins.get(one.name) == one.version
+        }
         assert "pytest" in told
         assert {name: which for name, which in told.items() if which and oldest not in SpecifierSet(which)} == {}
 

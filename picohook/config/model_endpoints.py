@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from ..errors import ConfigError, Problem
+from ..wire.extras import how_to_install
 from ..wire.text import escape
 from .layers import user_model
 
@@ -62,7 +63,7 @@ def unusable(file: str, model: ModelTable, environ: Mapping[str, str] = os.envir
     try:
         import httpx  # noqa: F401, PLC0415 - an extra
     except ImportError:
-        return Problem(escape(file), "model", "asking a model needs httpx", "pip install 'picohook[openai]'")
+        return Problem(escape(file), "model", "asking a model needs httpx", how_to_install("openai"))
     return None
 
 

@@ -5,7 +5,7 @@
     complete = openai_chat("https://api.openai.com/v1", os.environ["OPENAI_API_KEY"], model="gpt-4o-mini")
     async with Host.from_config("picohook.toml", complete=complete) as host: ...
 
-Needs `pip install 'picohook[openai]'`.
+Needs the extra `openai`.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from ..errors import PicohookError
+from ..wire.extras import how_to_install
 from ..wire.text import cut, escape
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def openai_chat(
     try:
         import httpx  # noqa: PLC0415 - an extra
     except ImportError:
-        raise PicohookError("openai_chat needs httpx: pip install 'picohook[openai]'") from None
+        raise PicohookError(f"openai_chat needs httpx: {how_to_install('openai')}") from None
     url = f"{base_url.rstrip('/')}/chat/completions"
     headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
     tls = httpx.create_ssl_context()

@@ -5,6 +5,8 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from ..wire.extras import how_to_install
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -16,5 +18,5 @@ def extra(name: str) -> Iterator[None]:
         yield
     except ModuleNotFoundError as error:
         module = name.replace("-", "_")
-        what = f"picohook.integrations.{module} needs {error.name}: pip install 'picohook[{name}]'"
+        what = f"picohook.integrations.{module} needs {error.name}: {how_to_install(name)}"
         raise ModuleNotFoundError(what, name=error.name) from None

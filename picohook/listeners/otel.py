@@ -5,7 +5,7 @@ Each chain is a span below the caller's span, and each hook that was asked is a 
 the chain's span is the current one, and its `traceparent` is in their meta, so that their own spans join the trace. Traces and
 metrics have no payloads.
 
-Needs `pip install 'picohook[otel]'`.
+Needs the extra `otel`.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from ..errors import PicohookError
 from ..model.payloads import LLMRequest, LLMResponse, Payload, ToolCall, ToolReturn
 from ..wire import words
+from ..wire.extras import how_to_install
 from ..wire.text import cut, escape
 from ..wire.version import VERSION
 from .listener import Account, Listener
@@ -106,7 +107,7 @@ class OpenTelemetry(Listener):
             from opentelemetry import context, metrics, trace  # noqa: PLC0415 - an extra
             from opentelemetry.trace.propagation import tracecontext  # noqa: PLC0415
         except ImportError:
-            raise PicohookError("OpenTelemetry needs its API: pip install 'picohook[otel]'") from None
+            raise PicohookError(f"OpenTelemetry needs its API: {how_to_install('otel')}") from None
         self.operations = operations
         self.provider = provider
         self.guardrails = guardrails

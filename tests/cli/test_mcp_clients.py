@@ -186,7 +186,7 @@ def test_without_the_extra_a_remote_server_is_left(tmp_path, monkeypatch):
     monkeypatch.setattr("picohook.serve.mcp.remote.find_spec", lambda _: None)
     file = tmp_path / "client.json"
     file.write_text(OTHERS)
-    assert "pip install 'picohook[mcp]'" in put_before(file, []).left["gemini"]
+    assert "pip install 'mcp>=" in put_before(file, []).left["gemini"]
 
 
 @pytest.mark.parametrize(

@@ -153,7 +153,9 @@ def test_a_warning_about_the_machine_shows_and_spoils_nothing(monkeypatch):
     demo = runpy.run_path(str(EXAMPLES / "demo.py"))
     output = demo["Output"]()
     output.warning("this machine cannot provide a tier", tier="namespace", why="mount: Invalid argument")
-    assert output.warnings == ["host: this machine cannot provide a tier, tier: namespace, why: mount: Invalid argument"]
+    assert output.warnings == [
+        "host: this machine cannot provide a tier, tier: namespace, why: mount: Invalid argument"
+    ]
     assert output.failures == 0
     output.warning("ended", hook="logger", why="it exited")
     assert output.failures == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 
 import preloaded
 import pytest
@@ -39,5 +40,5 @@ def test_a_missing_framework_is_named_with_its_extra(module, framework):
     command = [preloaded.program("python"), "-c", WITHOUT, module, framework]
     done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
 
-    extra = module.replace("_", "-")
-    assert done.stdout == f"picohook.integrations.{module} needs {framework}: pip install 'picohook[{extra}]'\n"
+    assert done.stdout.startswith(f"picohook.integrations.{module} needs {framework}: {sys.executable} -m pip install ")
+    assert module.replace("_", "-") in done.stdout.split()[-1]  # the package, which no other can be registered as

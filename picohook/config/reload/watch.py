@@ -9,6 +9,7 @@ import anyio
 from anyio.to_thread import run_sync
 
 from ...errors import PicohookError
+from ...wire.extras import how_to_install
 
 if TYPE_CHECKING:
     from ...engine.status import Reloaded
@@ -37,7 +38,7 @@ def require_watchfiles() -> Any:
     try:
         from watchfiles import awatch  # noqa: PLC0415 - an extra
     except ImportError:
-        raise PicohookError("watching needs watchfiles: pip install 'picohook[watch]'") from None
+        raise PicohookError(f"watching needs watchfiles: {how_to_install('watch')}") from None
     return awatch
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from ...errors import PicohookError
+from ...wire.extras import how_to_install
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -23,7 +24,7 @@ def command(url: str, headers: Sequence[str]) -> list[str]:
     Raises `PicohookError` if the extra `mcp` is not installed.
     """
     if find_spec("mcp_types") is None:
-        raise PicohookError("a remote MCP server needs the package mcp: pip install 'picohook[mcp]'")
+        raise PicohookError(f"a remote MCP server needs the package mcp: {how_to_install('mcp')}")
     return [sys.executable, "-P", "-m", f"{__package__}.bridge", url, *headers]
 
 

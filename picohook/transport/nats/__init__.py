@@ -1,1 +1,1 @@
-"""NATS: a host's connection, and its calls. It needs the extra `picohook[nats]`."""
+"""NATS: a host's connection, and its calls. It needs the extra `nats`."""

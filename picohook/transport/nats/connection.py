@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from ...errors import NatsError, PicohookError
+from ...wire.extras import how_to_install
 from . import subjects
 from .client_loop import client_loop
 from .message import Message, head_of
@@ -305,7 +306,7 @@ def _require_nats() -> None:
     try:
         import nats.aio.client  # noqa: F401, PLC0415 - an extra
     except ImportError:
-        raise PicohookError("NATS needs the package nats-py: pip install 'picohook[nats]'") from None
+        raise PicohookError(f"NATS needs the package nats-py: {how_to_install('nats')}") from None
 
 
 def _identity(settings: NatsSettings) -> dict[str, Any]:

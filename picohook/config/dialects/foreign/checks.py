@@ -10,6 +10,7 @@ from ....hooks.foreign.contract import Facts, Rule
 from ....hooks.foreign.dialects import dialect_of
 from ....hooks.foreign.tools import TOOLS, known_name
 from ....model.payloads import ToolCall
+from ....wire.extras import how_to_install
 from ...problems import quoted
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ def setting_warnings(form: Form, event: str, row: Row, table: HandlerTable, entr
     if table.in_background and row.gate:
         yield "async: it runs in the background, so it refuses nothing"
     if table.type == "http" and find_spec("httpx") is None:
-        yield "url: it needs httpx: pip install 'picohook[openai]'"
+        yield f"url: it needs httpx: {how_to_install('openai')}"
 
 
 def meant_tool(dialect: Dialect, event: str, matcher: str) -> str:
