@@ -104,6 +104,10 @@ FAULTS: dict[str, tuple[str, str]] = {
     "A8": ("a guard fails", "denied, unless it is set to continue"),
     "A9": ("a yes after the deadline", "stays denied"),
     "A10": ("hostile text in reasons, feedback, names, errors", "cut to its limit, and escaped where people read it"),
+    "A16": (
+        "an agent of a framework makes a call before it asks hooks, or is told to ask none",
+        "the call does not run; the option is refused or overruled",
+    ),
     "X1": ("secrets in the host's environment", "only variables that are allowed by name are passed on"),
     "X3": ("a configuration that was found, not named", "runs nothing before it is trusted"),
     "X4": (

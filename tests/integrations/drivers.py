@@ -352,12 +352,15 @@ async def run_claude(
     home: Any = None,
     results: int = 1,
     helps: Sequence[Any] = (),
+    env: Any = (),
+    guard: Any = None,
     **options: Any,
 ) -> Done:
     """Runs the real Claude agent on a scripted model. Hooks know its tools by their own names.
 
     `helps` is the script of a subagent. `resume` continues the run of this session, which is kept in `home`. After
     so many `results` the agent is stopped. `options` are those of `PicohookHooks`, and other options are the agent's.
+    `guard` is asked for the guarded options in place of `PicohookHooks`. Without tools the agent has no MCP server.
     """
     import claude_agent_sdk as sdk
 
@@ -384,16 +387,17 @@ async def run_claude(
             allowed_tools=[*([] if "can_use_tool" in options else names), *allowed],
             resume=resume or None,
             **options,
-            mcp_servers={"t": sdk.create_sdk_mcp_server("t", tools=[_sdk_tool(function) for function in tools])},
+            mcp_servers={"t": sdk.create_sdk_mcp_server("t", tools=[*map(_sdk_tool, tools)])} if tools else {},
             env={
                 "ANTHROPIC_BASE_URL": f"http://127.0.0.1:{server.server_port}",
                 "ANTHROPIC_API_KEY": "none",
                 "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
                 "HOME": str(home or place),
+                **dict(env),
             },
         )
         done = Done(requests=server.requests, told=server.results)
-        async with sdk.ClaudeSDKClient(hooks.options(options)) as client:
+        async with sdk.ClaudeSDKClient((guard or hooks.options)(options)) as client:
             if not resume:
                 await client.query("hello")
             async for message in client.receive_messages():

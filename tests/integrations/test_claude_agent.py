@@ -5,11 +5,13 @@ A start of the agent takes a second or more. So one agent makes the calls of sev
 
 from __future__ import annotations
 
+import json
 import shutil
 
+import anyio
 import pytest
 
-from picohook import AbortTurn, Continue, Deny, FunctionHook, Host, Modify, Notes, Pause, Respond, Retry
+from picohook import AbortTurn, Continue, Deny, FunctionHook, Host, Modify, Notes, Pause, PicohookError, Respond, Retry
 
 from .drivers import run_claude
 from .messages_api import HELPER
@@ -165,6 +167,111 @@ async def test_a_paused_call_is_deferred_and_another_agent_continues_the_run_wit
     again = await continued(True, ["h", "other"])
     assert "may it?" in again.requests[0]
     assert ran == ["ordinary", "a"]
+
+
+@pytest.fixture
+async def deferred(tmp_path):
+    """Resumes an agent whose call of Bash waits for a person, from a copy of what the first agent has kept."""
+    first = tmp_path / "first"
+    first.mkdir()
+    ran = first / "ran"
+    hook = FunctionHook("h", {"before_tool": lambda _: Pause("may it?")})
+    async with Host([hook]) as host:
+        done = await run_claude(host, [[bash(f"touch {ran}")]], [], first, allowed=["Bash"], defer=True)
+        assert done.deferred == BASH
+
+        async def resume(name, **options):
+            ran.unlink(missing_ok=True)
+            home = tmp_path / name
+            shutil.copytree(first, home)
+            resumed = {"resume": done.session, "home": home, "allowed": ["Bash"], "defer": True}
+            again = await run_claude(host, ["done"] * 3, [], first, **resumed, **options)
+            return ran.exists(), again
+
+        yield resume
+
+
+@pytest.mark.parametrize("mode", ["default", "acceptEdits", "bypassPermissions"])
+async def test_A16_a_deferred_call_without_a_yes_does_not_run_though_the_agent_has_no_mcp_server(deferred, mode):
+    for attempt in range(2):
+        options = {"permission_mode": mode, "env": {"IS_SANDBOX": "1"}}
+        ran, done = await deferred(f"no-{attempt}", answers={BASH: False}, **options)
+        assert (ran, done.told[BASH].endswith("A person rejected this call.")) == (False, True)
+        ran, done = await deferred(f"unanswered-{attempt}", **options)
+        assert (ran, done.deferred) == (False, BASH)
+    ran, done = await deferred("yes", answers={BASH: True}, **options)
+    assert (ran, done.said) == (True, "done")
+
+
+async def test_A16_a_resumed_agent_makes_no_call_before_it_asks_hooks(deferred):
+    from picohook.integrations.claude_gate import Gate, with_hooks_on
+
+    gate = Gate(patience=0)
+    for name, env in (("plain", {}), ("safe", {"CLAUDE_CODE_SAFE_MODE": "1"}), ("bare", {"CLAUDE_CODE_SIMPLE": "1"})):
+        ran, done = await deferred(name, guard=lambda options: with_hooks_on(options, gate), env=env)
+        assert (ran, "hooks of this agent were not asked" in done.told[BASH]) == (False, True)
+
+
+async def test_A16_neither_a_variable_nor_settings_turn_the_callbacks_off(tmp_path):
+    (tmp_path / ".claude").mkdir()
+    for place in (tmp_path / ".claude" / "settings.json", tmp_path / "mine.json"):
+        place.write_text('{"env": {"CLAUDE_CODE_SIMPLE": "1"}, "disableAllHooks": true}', encoding="utf-8")
+    async with Host([FunctionHook("h", {"before_tool": lambda _: Deny("no")})]) as host:
+        script = [[bash(f"touch {tmp_path}/ran")], "done"]
+        options = {"allowed": ["Bash"], "env": {"CLAUDE_CODE_SIMPLE": "1"}, "settings": "mine.json"}
+        done = await run_claude(host, script, [], tmp_path, **options)
+    assert "denied by hook: no" in done.told[BASH]
+    assert not (tmp_path / "ran").exists()
+
+
+async def test_options_that_turn_hooks_off_are_refused_and_so_are_settings_that_cannot_be_read():
+    from claude_agent_sdk import ClaudeAgentOptions
+
+    from picohook.integrations.claude_gate import with_hooks_on
+
+    for name in ("bare", "safe-mode", "settings"):
+        with pytest.raises(PicohookError, match=f"extra_args: with --{name}, "):
+            with_hooks_on(ClaudeAgentOptions(extra_args={name: None}), None)
+    for settings in ("{", "nowhere.json"):
+        with pytest.raises(PicohookError, match=r"settings: .*: give a file or a JSON object"):
+            with_hooks_on(ClaudeAgentOptions(settings=settings), None)
+
+
+async def test_the_gate_keeps_the_agents_own_settings_and_servers():
+    from claude_agent_sdk import ClaudeAgentOptions
+
+    from picohook.integrations.claude_gate import Gate, with_hooks_on
+
+    own = {"env": {"A": "b"}, "hooks": {"PreToolUse": [{"hooks": []}], "Stop": []}, "model": "m"}
+    options = with_hooks_on(ClaudeAgentOptions(settings=json.dumps(own), mcp_servers={"t": {}}), Gate())
+    settings = json.loads(options.settings)
+    assert settings["env"]["A"] == "b"
+    assert settings["hooks"]["PreToolUse"][0] == {"hooks": []}
+    assert len(settings["hooks"]["PreToolUse"]) == 2
+    assert (settings["hooks"]["Stop"], settings["model"]) == ([], "m")
+    assert [*options.mcp_servers] == ["t", "picohook"]
+    assert with_hooks_on(ClaudeAgentOptions(mcp_servers="servers.json"), Gate()).mcp_servers == "servers.json"
+
+
+@pytest.mark.parametrize(
+    ("given", "passes"),
+    [
+        ('{"tool_use_id": "asked"}', True),
+        ('{"tool_input": {"tool_use_id": "asked"}, "tool_use_id": "other"}', False),
+        ('{"tool_input": {"x": "\\"tool_use_id\\": \\"asked\\""}, "tool_use_id": "../asked"}', False),
+        ("{}", False),
+        ("not JSON", False),
+    ],
+)
+async def test_A16_the_gate_lets_only_a_call_pass_whose_callback_was_asked(given, passes):
+    from picohook.integrations.claude_gate import Gate
+
+    gate = Gate(patience=0)
+    gate.open("asked")
+    (hook,) = gate.hook()["hooks"]
+    done = await anyio.run_process(hook["command"], input=given.encode(), check=False, stderr=None)
+    denies = done.returncode == 2 or json.loads(done.stdout or "{}") != {}
+    assert denies is not passes
 
 
 async def test_the_agents_user_lifts_a_pause_and_hooks_are_asked_about_a_call_that_the_user_changes(tmp_path):

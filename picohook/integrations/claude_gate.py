@@ -1,0 +1,112 @@
+"""What keeps the hooks of a Claude agent on: its settings, and a gate for agents that are resumed.
+
+A resumed agent makes the call that was deferred as soon as it starts, at the same time as it registers the callbacks. If
+the call is first, nobody asks about it. So such an agent has a command hook in its settings, which it reads before it makes
+any call. The command waits for a file that the callback writes, and denies the call if there is none.
+
+An MCP server makes the agent wait for its control channel, on which it learns about the callbacks. So the file is there in
+time.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import shutil
+import sys
+import tempfile
+import weakref
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from claude_agent_sdk import create_sdk_mcp_server
+
+from .. import PicohookError
+
+if TYPE_CHECKING:
+    from claude_agent_sdk import ClaudeAgentOptions
+
+WITHOUT_HOOKS = {
+    "bare": "the agent asks no hooks",
+    "safe-mode": "the agent reads no settings",
+    "settings": "picohook's own are lost",
+}
+"""Command line options of the agent that turn callbacks or the gate off."""
+
+SETTINGS = {"CLAUDE_CODE_SIMPLE": "0", "CLAUDE_CODE_SAFE_MODE": "0"}
+"""The same options as variables, which a user's settings or environment can have."""
+
+_COMMAND = """
+import json, os, sys, time
+asked = os.path.join(sys.argv[1], json.load(sys.stdin)["tool_use_id"].encode().hex())
+end = time.monotonic() + float(sys.argv[3])
+while not os.path.exists(asked):
+    if time.monotonic() > end:
+        denial = {"permissionDecision": "deny", "permissionDecisionReason": sys.argv[2]}
+        print(json.dumps({"hookSpecificOutput": {"hookEventName": "PreToolUse", **denial}}))
+        break
+    time.sleep(0.02)
+"""
+
+_UNASKED = "The hooks of this agent were not asked about this call. Make this call again."
+
+
+class Gate:
+    """Denies calls whose callback was not asked. It has a directory of its own, which is deleted with it.
+
+    `patience` is how many seconds it waits for a callback. The agent calls both at the same time.
+    """
+
+    def __init__(self, patience: float = 30) -> None:
+        self._patience = patience
+        self._asked = Path(tempfile.mkdtemp(prefix="picohook-"))
+        self._asked.chmod(0o711)  # the agent may run as another user
+        weakref.finalize(self, shutil.rmtree, self._asked, ignore_errors=True)
+
+    def open(self, identity: str) -> None:
+        """Let a call pass: its callback is asked."""
+        (self._asked / identity.encode().hex()).touch()
+
+    def hook(self) -> dict[str, Any]:
+        """Return the hook for the agent's settings."""
+        python = [sys.executable, "-I", "-S", "-c", _COMMAND, str(self._asked), _UNASKED, str(self._patience)]
+        command = f"{shlex.join(python)} || exit 2"  # the agent takes only 2 for a denial
+        return {"hooks": [{"type": "command", "command": command, "timeout": self._patience + 60}]}
+
+
+def resumes(options: ClaudeAgentOptions) -> bool:
+    """Return whether this agent may continue an earlier run."""
+    return bool(options.resume or options.continue_conversation or options.extra_args)
+
+
+def with_hooks_on(options: ClaudeAgentOptions, gate: Gate | None) -> ClaudeAgentOptions:
+    """Return these options with settings that keep hooks on, and with the gate.
+
+    Raises `PicohookError` for an option that turns hooks off, and for settings that cannot be read.
+    """
+    for name, why in WITHOUT_HOOKS.items():
+        if name in options.extra_args:
+            raise PicohookError(f"extra_args: with --{name}, {why}: leave it out")
+    settings = _settings_of(options)
+    settings["env"] = {**settings.get("env", {}), **SETTINGS}
+    servers = options.mcp_servers
+    if gate is not None:
+        hooks = settings.setdefault("hooks", {})
+        hooks["PreToolUse"] = [*hooks.get("PreToolUse", ()), gate.hook()]
+        settings["disableAllHooks"] = False
+        if isinstance(servers, dict):
+            servers = {**servers, "picohook": create_sdk_mcp_server("picohook")}
+    return replace(options, settings=json.dumps(settings), mcp_servers=servers)
+
+
+def _settings_of(options: ClaudeAgentOptions) -> dict[str, Any]:
+    """Return the settings of these options, which are JSON or the path of a file."""
+    text = (options.settings or "{}").strip()
+    try:
+        if not text.startswith("{"):
+            text = (Path(options.cwd or "") / text).read_text(encoding="utf-8-sig")
+        settings: dict[str, Any] = json.loads(text)
+    except (OSError, ValueError) as error:
+        raise PicohookError(f"settings: {error}: give a file or a JSON object") from None
+    return settings
