@@ -163,6 +163,8 @@ def _decision(event: HookEvent, output: Any) -> Decision:
     if event is HookEvent.PermissionRequest:
         if action not in ("continue", "skip", "abort"):
             raise HookReplyError('only the action "continue" gives permission')
+        if action == "continue" and fields.get("modifiedInput") is not None:
+            raise HookReplyError("`modifiedInput` changes nothing at PermissionRequest: change the input at PreToolUse")
         return APPROVE if action == "continue" else Deny(reason=reason)
     match action:
         case None | "continue":

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from .payloads import ToolCall
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from .payloads import ToolResult
 
@@ -19,6 +19,11 @@ UNREADABLE = "picohook.unreadable_arguments"
 def assistant_message(response: Mapping[str, Any]) -> dict[str, Any]:
     """A model's response as a message of the conversation."""
     return {"role": "assistant", **response}
+
+
+def answer_in(messages: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
+    """Returns the last message of the assistant, or None."""
+    return next((message for message in reversed(messages) if message.get("role") == "assistant"), None)
 
 
 def calls_of(response: Mapping[str, Any]) -> list[ToolCall]:

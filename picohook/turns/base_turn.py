@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from .base_session import BaseSession
     from .delivery import Delivery
 
+TRACE_PATH = "runTurn"
+"""TracePath of a turn's questions, as PicoClaw documents it. (Its host sends this as Source, and Source as TracePath.)"""
 _SUMMARY = 200
 """Bytes of a failed call's result in turn_end."""
 
@@ -234,10 +236,10 @@ class BaseTurn:
 
     @property
     def why_skip(self) -> str:
-        """Why tools that have not begun are skipped; empty if they are not."""
+        """Why tools that have not begun are skipped, in PicoClaw's words; empty if they are not."""
         if self.interrupted:
-            return "the turn was interrupted"
-        return "the user said something meanwhile" if self._steering else ""
+            return "graceful interrupt requested"
+        return "queued user steering message" if self._steering else ""
 
     # Pausing and resuming.
 
@@ -348,7 +350,7 @@ class BaseTurn:
             self.session.show(message)
 
     def _place(self, source: str) -> dict[str, Any]:
-        meta = self.meta.model_copy(update={"source": source})
+        meta = self.meta.model_copy(update={"source": source, "trace_path": TRACE_PATH})
         session = self.session
         known = {} if session.context is None else {"context": session.context}
         return {"meta": meta, "channel": session.channel, "chat_id": session.chat_id, **known}

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..errors import PicohookError
-from ..model.conversation import calls_of
+from ..model.conversation import answer_in, calls_of
 from ..model.payloads import Finish, LLMRequest, LLMResponse, Prompt, ToolCall, ToolResult, deep_copy
 from ..model.stages import BEFORE_LLM, BEFORE_TOOL
 from ..wire import words
@@ -162,7 +162,7 @@ class Turn(BaseTurn):
         outcome = await self.host.before_finish(finish, answered=answered, skip=known)
         require_taken(answered, outcome)
         self.take(outcome)
-        self.messages = list(outcome.payload.messages)
+        self._edited(list(outcome.payload.messages))
         if outcome.action == words.RETRY:
             self._go_round(outcome)
             return False
@@ -171,6 +171,14 @@ class Turn(BaseTurn):
             raise PausedError(outcome, self.keep("before_finish", outcome, asked=asked))
         raise_if_ended(outcome)
         return True
+
+    def _edited(self, messages: list[dict[str, Any]]) -> None:
+        """Keep the messages as before_finish left them. An edit of the answer among them is an edit of the response."""
+        before, after = (answer_in(of) for of in (self.messages, messages))
+        if after != before:
+            removed = after is None or after in self.messages  # what is the last answer now is of an earlier turn
+            self._response = {**self._response, **({"content": ""} if removed or after is None else after)}
+        self.messages = messages
 
     def _go_round(self, outcome: Outcome[Any]) -> None:
         self._rounds.spend(outcome.feedback, outcome.payload)

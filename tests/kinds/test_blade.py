@@ -329,6 +329,14 @@ async def test_only_an_explicit_continue_gives_permission(output, approved):
     assert (result.for_llm == "ran") is approved
 
 
+async def test_a_permission_for_another_input_is_a_denial_that_says_where_input_is_changed():
+    output = {"action": "continue", "modifiedInput": {"command": "ls"}}
+    async with host({"PermissionRequest": [lambda _: output]}) as running:
+        outcome = await running.approve_tool(BASH)
+    assert not outcome.approved
+    assert "`modifiedInput` changes nothing at PermissionRequest: change the input at PreToolUse" in outcome.reason
+
+
 async def test_a_permission_that_fails_is_a_denial():
     async with host({"PermissionRequest": [lambda _: 1 / 0]}) as running:
         result = await running.run_tool(BASH, lambda _: pytest.fail("it ran"))

@@ -43,7 +43,7 @@ async def test_a_message_of_the_user_skips_the_tools_not_begun_and_goes_to_the_m
         tools.turn = turn
         result = await turn.run(complete=model.complete, execute=tools.execute, parallel=parallel)
     assert tools.taken
-    skipped = "Tool execution skipped: the user said something meanwhile"
+    skipped = "Tool execution skipped: queued user steering message"
     assert told(result.messages) == [
         (f"c{place}", f"did {tool}" if tool in tools.ran else skipped) for place, tool in enumerate(["a", "now", "b"])
     ]
@@ -52,7 +52,7 @@ async def test_a_message_of_the_user_skips_the_tools_not_begun_and_goes_to_the_m
     assert [done.tool for done in after.asked_at("after_tool")] == [
         one for one in ("a", "now", "b") if one in tools.ran
     ]
-    assert [one["Reason"] for one in payloads(host, "tool_exec_skipped")] == ["the user said something meanwhile"] * (
+    assert [one["Reason"] for one in payloads(host, "tool_exec_skipped")] == ["queued user steering message"] * (
         3 - len(tools.ran)
     )
     assert model.requests[1].messages[-1] == {"role": "user", "content": "rather not"}
@@ -123,7 +123,7 @@ async def test_an_interrupt_skips_the_tools_not_begun_and_lets_the_model_answer_
     assert tools.ran == ["now"]
     assert told(result.messages) == [
         ("c0", "did now"),
-        ("c1", "Tool execution skipped: the turn was interrupted"),
+        ("c1", "Tool execution skipped: graceful interrupt requested"),
     ]
     assert [request.graceful_terminal for request in model.requests] == [False, True]
     assert [len(request.tools) for request in model.requests] == [2, 0]
@@ -140,7 +140,7 @@ async def test_after_an_interrupt_a_model_that_still_wants_tools_gets_none_and_t
         tools.turn = turn
         result = await turn.run(complete=model.complete, execute=tools.execute)
     assert (tools.ran, result.content) == (["now"], "just one more")
-    assert told(result.messages)[-1] == ("c0", "Tool execution skipped: the turn was interrupted")
+    assert told(result.messages)[-1] == ("c0", "Tool execution skipped: graceful interrupt requested")
     assert "steering_injected" not in kinds(host)
 
 

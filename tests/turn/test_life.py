@@ -13,6 +13,7 @@ from picohook import (
     HardAbort,
     HardAbortError,
     LLMRequest,
+    Modify,
     PicohookError,
     Respond,
 )
@@ -67,6 +68,34 @@ async def test_a_turn_asks_at_every_stage_and_emits_every_event_by_itself():
     assert payloads(host, "task_completed") == [{"Status": "completed", "FinalContent": "done"}]
 
 
+@pytest.mark.parametrize(
+    ("edit", "content"),
+    [
+        (lambda messages: [*messages[:-1], {**messages[-1], "content": "[redacted]"}], "[redacted]"),
+        (lambda messages: [{"role": "system", "content": "s"}, *messages], "secret"),
+        (lambda messages: [*messages, {"role": "user", "content": "thanks"}], "secret"),
+        (lambda messages: messages[:-1], ""),
+        (lambda _: [], ""),
+        (lambda messages: [*messages, {"role": "assistant", "content": "more"}], "more"),
+    ],
+)
+async def test_an_edit_of_the_answer_at_before_finish_reaches_the_result_of_the_turn(edit, content):
+    hook = FakeHook("h", {"before_finish": [None, lambda finish: Modify({"messages": edit(list(finish.messages))})]})
+    model = Model(says("before"), says("secret"))
+    async with host_with(hook) as host, host.session("s1") as session:
+        async with session.turn("one") as turn:
+            await turn.run(complete=model.complete, execute=Tools().execute)
+        async with session.turn("two") as turn:
+            result = await turn.run(complete=model.complete, execute=Tools().execute)
+    assert (result.content, result.response["content"], turn.content) == (content, content, content)
+    assert payloads(host, "turn_end")[-1]["FinalContent"] == content
+    assert list(result.messages) == session.messages == edit([*session_of("one", "before"), *session_of("two", "secret")])
+
+
+def session_of(asked, answered):
+    return [{"role": "user", "content": asked}, {"role": "assistant", "content": answered}]
+
+
 async def test_every_question_and_event_has_its_ids_and_its_iteration():
     watch = FakeHook("watch", dict.fromkeys(WATCHED) | {"approve_tool": True})
     model = Model(wants("ls"), says("done"))
@@ -82,6 +111,7 @@ async def test_every_question_and_event_has_its_ids_and_its_iteration():
         meta = asked.payload.meta
         assert (meta.agent_id, meta.turn_id, meta.parent_turn_id, meta.session_key) == ("a1", "t1", "", "s1")
         assert (asked.payload.channel, asked.payload.chat_id) == ("telegram", "42")
+        assert (meta.trace_path, meta.source.split(".")[0]) == ("runTurn", "turn")
     iterations = [(asked.stage, asked.payload.meta.iteration) for asked in watch.asked]
     assert iterations == [("before_prompt", 0), *((stage, 1) for stage in WATCHED[1:6])] + [
         (stage, 2) for stage in ("before_llm", "after_llm", "before_finish")

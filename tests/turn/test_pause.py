@@ -359,7 +359,7 @@ async def test_messages_that_arrive_with_a_pause_do_not_change_settled_calls():
         result = await go_on(session, through_text(turn.paused), Continue())
     assert told(result.messages) == [
         ("c0", "Tool execution denied by hook: not this"),
-        ("c1", "Tool execution skipped: the user said something meanwhile"),
+        ("c1", "Tool execution skipped: queued user steering message"),
     ]
 
 
