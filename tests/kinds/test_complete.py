@@ -58,7 +58,7 @@ async def test_a_missing_endpoint_is_named(url):
 
 async def test_without_the_extra_the_error_names_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "httpx", None)
-    with pytest.raises(PicohookError, match=r"pip install 'picohook\[openai\]'"):
+    with pytest.raises(PicohookError, match=r"openai_chat needs httpx: .* -m pip install 'httpx>=0.27'"):
         openai_chat("http://127.0.0.1:1/v1", model="gpt-4o")
 
 
