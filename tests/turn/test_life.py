@@ -89,7 +89,9 @@ async def test_an_edit_of_the_answer_at_before_finish_reaches_the_result_of_the_
             result = await turn.run(complete=model.complete, execute=Tools().execute)
     assert (result.content, result.response["content"], turn.content) == (content, content, content)
     assert payloads(host, "turn_end")[-1]["FinalContent"] == content
-    assert list(result.messages) == session.messages == edit([*session_of("one", "before"), *session_of("two", "secret")])
+    assert (
+        list(result.messages) == session.messages == edit([*session_of("one", "before"), *session_of("two", "secret")])
+    )
 
 
 def session_of(asked, answered):
