@@ -23,7 +23,6 @@ COMMANDS = {
     "doctor": "Find out whether hooks work here, and what to do if not.",
     "list": "List the hooks in the order they are asked, stage by stage.",
     "call": "Ask the hooks of one stage, and show what they decide.",
-    "compare": "Compare how several agents read the same hook.",
     "run": "Run a script of stages and events, line by line.",
     "trust": "Trust the configuration in this directory, as it is now.",
     "serve": "Serve the hooks to a program in any language.",

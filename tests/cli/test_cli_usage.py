@@ -12,7 +12,6 @@ COMMANDS = {
     "doctor": "[DIR|CONFIG]",
     "list": "",
     "call": "STAGE",
-    "compare": "FILE",
     "run": "SCRIPT",
     "trust": "[CONFIG]",
     "serve": "",

@@ -11,7 +11,6 @@ import pytest
 from picohook import ConfigError, Host, OnFailure, ToolCall, TrustError, foreign_hooks
 from picohook.cli.app import app
 from picohook.config import layers, load
-from picohook.config.dialects.foreign.other_files import read_as, written_handlers
 from picohook.config.trust import covered, trust
 from picohook.hooks.foreign.spec import GroupSpec
 
@@ -57,14 +56,6 @@ def test_a_plugin_knows_its_own_directory(write, project):
     assert member.command == (str(project / "plug/x.sh"), str(project / "plug/y"))
     assert member.env["CLAUDE_PLUGIN_ROOT"] == str(project / "plug")
     assert member.env["CLAUDE_PROJECT_DIR"] == str(project)
-
-
-def test_a_handler_that_is_read_as_another_agents_runs_where_its_own_agent_runs_it(write):
-    path = write("user/hooks.json", {"hooks": {"beforeShellExecution": [{"command": "./guard.sh"}]}})
-    (handler,) = written_handlers(path)
-    for dialect, event in (("cursor", "beforeShellExecution"), ("claude", "PreToolUse"), ("codex", "PreToolUse")):
-        group, _ = read_as(dialect, handler, event)
-        assert group.members[0].dir == str(path.parent)
 
 
 def handlers(settings, **handler):

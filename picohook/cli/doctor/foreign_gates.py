@@ -76,7 +76,7 @@ class _Trial:
                 Level.WARNING,
                 f"it refuses {'every call' if harmful.refuses else 'a harmless call and no harmful one'}:"
                 f" {_shown(tool, sample.harmless)}{_because(harmless)}",
-                self._compare("if it should let some calls pass, it probably reads a field that is not sent"),
+                f"if it should let some calls pass, it {_MISREADS}",
             )
         for other, its in tools[1:]:
             if harmful.refuses or harmful.word == "approves":
@@ -88,7 +88,7 @@ class _Trial:
         """The finding about a gate that lets the harmless call pass."""
         if harmful.failed:
             return self._finding(
-                Level.WARNING, f"it fails about {shown}: {harmful.why}", self._compare("a failure is not a decision")
+                Level.WARNING, f"it fails about {shown}: {harmful.why}", f"a failure is not a decision: {_BY_HAND}"
             )
         if harmful.refuses:
             return self._finding(Level.OK, f"it {_PAST[harmful.word]} {shown}{_because(harmful)}, and no harmless call")
@@ -96,15 +96,13 @@ class _Trial:
             return self._finding(
                 Level.WARNING,
                 f"it approves every call: {shown}",
-                self._compare("if it should refuse some calls, it probably reads a field that is not sent"),
+                f"if it should refuse some calls, it {_MISREADS}",
             )
         names = ", ".join(name for name, _ in tools)
         return self._finding(
             Level.NOTE,
             f"it refuses no call: neither {_shown(*_first(tools))}, nor another harmful one ({names})",
-            self._compare(
-                "if it should refuse some calls, it probably reads a field that is not sent, or is about other calls"
-            ),
+            f"if it should refuse some calls, it is about others, or {_MISREADS}",
         )
 
     async def _ask(self, tool: str, arguments: object) -> Effect:
@@ -119,10 +117,9 @@ class _Trial:
     def _finding(self, level: Level, message: str, hint: str = "") -> Finding:
         return Finding(level, about(self._hook.spec), _CHECK, f"{self._rule.at}: {message}", hint)
 
-    def _compare(self, why: str) -> str:
-        return f"{why}; see its answers: picohook compare {self._hook.spec.file}"
 
-
+_BY_HAND = "give it this call on standard input, and read its answer"
+_MISREADS = f"probably reads a field that is not sent: {_BY_HAND}"
 _PAST = {"denies": "denies", "asks": "asks about", "pauses": "pauses"}
 
 
