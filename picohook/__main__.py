@@ -21,6 +21,12 @@ def main() -> None:
                 _complain(f"standard output cannot be written: {error.strerror}")
             sys.exit(1)
         return
+    if sys.argv[1:2] == ["shim-client"]:
+        # The entries of a project's hook file run it at each event.
+        from .serve.shim.alone import ask_host  # noqa: PLC0415
+
+        del sys.argv[1]
+        ask_host.main()
     gc.disable()  # imports make many objects and no garbage; `load_command` enables it
     try:
         from .cli.app import run  # noqa: PLC0415

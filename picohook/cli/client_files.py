@@ -6,17 +6,17 @@ An edit replaces the text of single servers. All other bytes of the file stay, a
 from __future__ import annotations
 
 import json
-import os
 import re
 import tomllib
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import PicohookError
 from ..wire import written_files
+from .json_files import decoded, encoded
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
     from typing import NoReturn, Self
 
 BACKUP = ".before-picohook-mcp"
@@ -74,12 +74,13 @@ class ClientFile:
     @classmethod
     def read(cls, path: Path) -> Self:
         """Read a file. Raises `PicohookError`."""
-        path = Path(os.path.realpath(path))
         toml = path.suffix == ".toml"
         try:
-            return cls(path, path.read_bytes().decode(), toml=toml)
-        except FileNotFoundError:
-            raise PicohookError(f"{path} cannot be read: there is no such file") from None
+            with written_files.place(path) as place:
+                data = place.read()
+            if data is None:
+                raise PicohookError(f"{path} cannot be read: there is no such file")
+            return cls(path, data.decode(), toml=toml)
         except OSError as error:
             raise PicohookError(f"{path} cannot be read: {error.strerror}") from None
         except RecursionError:
@@ -91,15 +92,11 @@ class ClientFile:
     def _newline(self) -> str:
         return "\r\n" if "\r\n" in self.text else "\n"
 
-    @property
-    def backup(self) -> Path:
-        """Where its version before is kept."""
-        return self.path.with_name(self.path.name + BACKUP)
-
     def before(self) -> dict[tuple[str, ...], tuple[Entry, str]]:
         """The servers of the version before, by place: their entries and texts. Empty if there is none that can be read."""
         try:
-            was = ClientFile(self.backup, self.backup.read_bytes().decode(), toml=self.toml)
+            with written_files.place(self.path) as place:
+                was = ClientFile(self.path, (place.beside(BACKUP).read() or b"").decode(), toml=self.toml)
         except (OSError, ValueError, RecursionError, PicohookError):
             return {}
         return {one.place: (one.entry, was.text[one.start : one.end]) for one in was.servers}
@@ -113,18 +110,27 @@ class ClientFile:
         indent = re.match(r"[ \t]*", self.text[first:])
         assert indent is not None
         unit = re.search(r"^([ \t]+)[\"}]", self.text, re.MULTILINE)
-        text = json.dumps(entry, indent=unit[1] if unit else 2, ensure_ascii=False)
+        try:
+            decoded(self._plain[server.start : server.end])
+        except ValueError as error:
+            raise PicohookError(f"{self.path}: {server.name} cannot be edited: {error}") from None
+        text = encoded(entry, unit[1] if unit else 2)
         return text.replace("\n", self._newline + indent[0])
 
-    def replace(self, new: Mapping[tuple[str, ...], tuple[Entry, str]], *, keep: bool) -> None:
-        """Replace servers, by their places, with these entries and their texts. With `keep`, keep the version before.
-
-        Raises `PicohookError` if the file cannot be written, or would have other entries than these.
-        """
+    def with_texts(self, new: Mapping[tuple[str, ...], tuple[Entry, str]]) -> str:
+        """The text of the file with these texts of servers, by their places."""
         text = self.text
         for server in sorted(self.servers, key=lambda one: one.start, reverse=True):
             if server.place in new:
                 text = text[: server.start] + new[server.place][1] + text[server.end :]
+        return text
+
+    def replace(self, new: Mapping[tuple[str, ...], tuple[Entry, str]], *, keep: str | None = None) -> None:
+        """Replace servers, by their places, with these entries and their texts. Keep a version before, if one is given.
+
+        Raises `PicohookError` if the file cannot be written, or would have other entries than these.
+        """
+        text = self.with_texts(new)
         wanted = {one.place: new[one.place][0] if one.place in new else one.entry for one in self.servers}
         try:
             made = {one.place: one.entry for one in ClientFile(self.path, text, toml=self.toml).servers}
@@ -137,16 +143,18 @@ class ClientFile:
                 if place.read() != self.text.encode():
                     raise PicohookError(f"{self.path} changed after it was read: try again")
                 backup = place.beside(BACKUP)
-                if keep:
-                    backup.replace(self.text.encode(), mode=place.mode)
+                if keep is not None:
+                    backup.read()
+                    backup.replace(keep.encode(), mode=place.mode)
                 place.replace(text.encode())
-                if not keep and backup.read() == text.encode():
+                if keep is None and backup.read() == text.encode():
                     backup.remove()  # it has nothing that the file does not have
         except OSError as error:
             raise PicohookError(f"{self.path} cannot be written: {error.strerror}") from None
 
     def _of_json(self) -> Iterator[Server]:
         plain = _LAST_COMMA.sub(_blank, _COMMENT.sub(_blank, self.text))
+        self._plain = plain
         document = json.loads(plain)
         places = [keys for keys in TABLES if _has(document, keys)]
         if not places:
@@ -247,4 +255,6 @@ def _toml(value: Any) -> str:
         return "[" + ", ".join(map(_toml, value)) + "]"
     if type(value) is str:
         return json.dumps(value, ensure_ascii=False)
-    return json.dumps(value) if type(value) in {bool, int, float} else value.isoformat()
+    return (
+        json.dumps(value) if type(value) in {bool, int} else str(value) if type(value) is float else value.isoformat()
+    )

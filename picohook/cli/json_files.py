@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import re
 from pathlib import Path
@@ -46,11 +47,13 @@ class JsonFile(NamedTuple):
             return cls(path, "", missing, project)
         try:
             text = data.decode()
-            return cls(path, text, json.loads(text), project)
+            return cls(path, text, decoded(text), project)
         except RecursionError:
             raise PicohookError(f"{path} is nested too deeply") from None
-        except ValueError as error:
+        except (json.JSONDecodeError, UnicodeDecodeError) as error:
             raise PicohookError(f"{path} is not JSON, maybe because of comments: {error}") from None
+        except ValueError as error:
+            raise PicohookError(f"{path} cannot be edited: {error}") from None
 
     @property
     def backup(self) -> Path:
@@ -72,9 +75,39 @@ class JsonFile(NamedTuple):
     def write(self, document: Any, *, anew: bool = False) -> None:
         """Write a new document, and make the backup if there is none, or `anew`. Raises `PicohookError` if that fails."""
         indent = re.search(r"^([ \t]+)\"", self.text, re.MULTILINE)
-        text = json.dumps(document, indent=indent[1] if indent else 2, ensure_ascii=False) + "\n"
+        text = encoded(document, indent[1] if indent else 2) + "\n"
         with self.place() as place:
             backup = place.beside(BACKUP)
             if self.text and (anew or backup.read() is None):
                 backup.replace(self.text.encode(), mode=place.mode)
             place.replace(text.encode())
+
+
+def decoded(text: str) -> Any:
+    """The value of a JSON text that is written again later. Raises `ValueError` for one that would then be another value."""
+    return json.loads(text, parse_constant=_refused, parse_float=_finite, object_pairs_hook=_table)
+
+
+def encoded(value: Any, indent: str | int) -> str:
+    """Returns a value as JSON. Half of a surrogate pair, which has no bytes, stays an escape."""
+    text = json.dumps(value, indent=indent, ensure_ascii=False)
+    return re.sub("[\ud800-\udfff]", lambda half: f"\\u{ord(half[0]):04x}", text)
+
+
+def _refused(literal: str) -> Any:
+    raise ValueError(f"{literal} is not a number that can be written again: correct it")
+
+
+def _finite(literal: str) -> float:
+    number = float(literal)
+    return number if math.isfinite(number) else _refused(literal)
+
+
+def _table(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    table = dict(pairs)
+    if len(table) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(
+            f"it has the key {next(filter(lambda name: names.count(name) > 1, names))!r} twice: keep one of them"
+        )
+    return table

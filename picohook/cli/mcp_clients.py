@@ -68,7 +68,7 @@ def put_before(path: Path, options: Sequence[str]) -> Changes:
         else:
             new[server.place] = entry, file.text_of(server, entry)
     if new:
-        file.replace(new, keep=len(open_ones) == len(file.servers))
+        file.replace(new, keep=file.with_texts(_undone(file)))
     return Changes([place[-1] for place in new], left)
 
 
@@ -78,19 +78,25 @@ def take_away(path: Path) -> list[str]:
     A server that was not changed since gets the text that it had.
     """
     file = ClientFile.read(path)
-    before = file.before()
-    new = {}
+    new, before = _undone(file), file.before()
     for server in file.servers:
         own = _unwrapped(server.entry, toml=file.toml)
-        if own is None:
-            continue
-        was = before.get(server.place)
-        if was is None or _meaning(was[0]) != _meaning(own):
-            was = own, file.text_of(server, own)
-        new[server.place] = was
+        if own is not None and server.place not in new and server.place not in before:
+            new[server.place] = own, file.text_of(server, own)
     if new:
-        file.replace(new, keep=False)
+        file.replace(new)
     return [place[-1] for place in new]
+
+
+def _undone(file: ClientFile) -> dict[tuple[str, ...], tuple[Entry, str]]:
+    """The servers to which `put_before` did this, without it. Those that were guarded by hand before are not among them."""
+    before = file.before()
+    undone = {}
+    for server in file.servers:
+        own, was = _unwrapped(server.entry, toml=file.toml), before.get(server.place)
+        if own is not None and was is not None and _unwrapped(was[0], toml=file.toml) is None:
+            undone[server.place] = was if _meaning(was[0]) == _meaning(own) else (own, file.text_of(server, own))
+    return undone
 
 
 def _picohook() -> list[str]:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import copy
-import json
 import os
-import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import PicohookError
-from ..hooks.foreign.shim_entry import is_shim
+from ..hooks.foreign import shim_entry
 from ..serve.shim import client
-from .json_files import BACKUP
+from .json_files import BACKUP, decoded
 
 if TYPE_CHECKING:
     from ..serve.shim.vendor import VendorAgent
@@ -41,14 +39,29 @@ def put_in(file: JsonFile, name: str, vendor: VendorAgent, timeout: float, confi
     for event, entry in vendor.events.items():
         seconds = min(timeout, entry.longest)
         time_limit = max(seconds - SHORTER, seconds * 0.75)
-        words = [sys.executable, "-I", "-S", client.__file__, name, event, entry.on_failure, f"{time_limit:g}"]
-        command = shlex.join([*words, *([str(config.absolute())] if config else [])])
+        about = [name, event, entry.on_failure, f"{time_limit:g}", *([_named(config, file.project)] if config else [])]
+        own = [sys.executable, "-I", "-S", client.__file__]
+        program = own if file.project is None else shim_entry.ANYWHERE
+        command = shim_entry.shim_command(program, about, 1 if entry.on_failure == "pass" else 2)
         shown = int(seconds) if seconds.is_integer() else seconds
         hooks.setdefault(event, []).append(vendor.entry(event, entry, command, shown))
     if document == file.document:
         return False
     file.write(document, anew=_without(file, vendor) == file.document)
     return True
+
+
+def _named(config: Path, project: Path | None) -> str:
+    """A configuration as entries name it: in a project, from there on. Raises `PicohookError`."""
+    full = os.path.abspath(config)
+    if project is None:
+        return full
+    inside = os.path.relpath(full, project)
+    if inside.split(os.sep)[0] == os.pardir:
+        raise PicohookError(
+            f"{config} lies outside of this project, where other machines do not have it: leave out --project"
+        )
+    return inside
 
 
 def take_out(file: JsonFile, vendor: VendorAgent) -> bool:
@@ -63,7 +76,7 @@ def take_out(file: JsonFile, vendor: VendorAgent) -> bool:
         backup = place.beside(BACKUP)
         before = backup.read()
         try:
-            restored = before is not None and _filled(json.loads(before)) == _filled(document)
+            restored = before is not None and _filled(decoded(before.decode())) == _filled(document)
         except ValueError as error:
             raise PicohookError(f"{file.path} cannot be restored: {error}") from None
         if restored and before is not None:
@@ -100,7 +113,7 @@ def _entry_without(entry: Any) -> Any:
     """The entry without the shim; None if nothing is left."""
     if not isinstance(entry, dict):
         return entry
-    if any(is_shim(entry.get(name)) for name in _COMMANDS):
+    if any(shim_entry.is_shim(entry.get(name)) for name in _COMMANDS):
         return None
     handlers = entry.get("hooks")
     if not isinstance(handlers, list):
@@ -112,7 +125,7 @@ def _entry_without(entry: Any) -> Any:
 
 
 def _is_own(handler: Any) -> bool:
-    return isinstance(handler, dict) and any(is_shim(handler.get(name)) for name in _COMMANDS)
+    return isinstance(handler, dict) and any(shim_entry.is_shim(handler.get(name)) for name in _COMMANDS)
 
 
 def _filled(document: Any) -> Any:

@@ -6,10 +6,11 @@ import json
 import threading
 import tomllib
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
 
 import pytest
 
-from picohook.cli.client_files import BACKUP
+from picohook.cli.client_files import BACKUP, ClientFile
 from picohook.cli.mcp_clients import put_before, take_away
 from picohook.errors import PicohookError
 
@@ -102,6 +103,83 @@ def test_each_server_is_guarded_and_undo_gives_the_very_bytes_back(file):
     assert file.read_bytes() == before
     assert take_away(file) == []
     assert [one.name for one in file.parent.iterdir()] == [file.name]
+
+
+GUARDED_BY_HAND = """{
+  // servers
+  "mcpServers": {
+    "mine": {"command": "picohook", "args": ["mcp", "--name", "mine", "--", "npx", "it"]}, // by hand
+    "open": {"command": "npx",   "args": ["-y", "that"]} // a comment
+  }
+}"""
+
+
+def test_one_that_was_guarded_by_hand_stays_guarded_and_the_rest_gets_its_bytes_back(tmp_path):
+    file = tmp_path / "client.json"
+    file.write_text(GUARDED_BY_HAND)
+    assert put_before(file, []).changed == ["open"]
+    assert file.with_name(file.name + BACKUP).read_text() == GUARDED_BY_HAND
+    assert take_away(file) == ["open"]
+    assert file.read_text() == GUARDED_BY_HAND
+    assert [one.name for one in tmp_path.iterdir()] == [file.name]
+
+
+def test_a_server_that_was_added_since_is_undone_with_the_others(tmp_path):
+    file = tmp_path / "client.json"
+    file.write_text(GUARDED_BY_HAND)
+    put_before(file, [])
+    more = '"mcpServers": {\n    "new": {"command": "x"}, // new'
+    file.write_text(file.read_text().replace('"mcpServers": {', more))
+    assert put_before(file, []).changed == ["new"]
+    assert sorted(take_away(file)) == ["new", "open"]
+    assert file.read_text() == GUARDED_BY_HAND.replace('"mcpServers": {', more)
+
+
+@pytest.mark.parametrize("linked", ["client.json", "backup"])
+def test_X10_a_link_of_the_repository_is_not_followed(tmp_path, monkeypatch, linked):
+    (tmp_path / "own.json").write_text(GUARDED_BY_HAND)
+    (tmp_path / "project").mkdir()
+    monkeypatch.chdir(tmp_path / "project")
+    file = tmp_path / "project" / "client.json"
+    if linked == "backup":
+        file.write_text(GUARDED_BY_HAND)
+    link = file if linked == "client.json" else file.with_name(file.name + BACKUP)
+    link.symlink_to(tmp_path / "own.json")
+    with pytest.raises(PicohookError, match="is a link to"):
+        put_before(Path("client.json"), [])
+    assert file.read_text() == (tmp_path / "own.json").read_text() == GUARDED_BY_HAND
+
+
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [("1e400", "1e400 is not a number"), ("NaN", "NaN is not a number"), ('{"b": 1, "b": 2}', "has the key 'b' twice")],
+)
+def test_an_entry_that_cannot_be_written_again_is_named_and_elsewhere_it_stays(tmp_path, value, why):
+    file = tmp_path / "client.json"
+    text = f'{{"x": {value}, "y": "\\ud83d", "mcpServers": {{"a": {{"command": "x", "env": "\\ud83d"}}}}}}'
+    file.write_text(text)
+    put_before(file, [])
+    assert file.read_text().startswith(f'{{"x": {value}, "y": "\\ud83d", ')
+    assert '"env": "\\ud83d"' in file.read_text()
+    take_away(file)
+    assert file.read_text() == text
+    text = f'{{"mcpServers": {{"a": {{"command": "x", "env": {value}}}}}}}'
+    file.write_text(text)
+    with pytest.raises(PicohookError, match=f"client.json: a cannot be edited: .*{why}"):
+        put_before(file, [])
+    assert file.read_text() == text
+
+
+def test_X11_a_file_that_the_client_writes_meanwhile_is_left(tmp_path, monkeypatch):
+    file = tmp_path / "client.json"
+    file.write_text(GUARDED_BY_HAND)
+    found = ClientFile.read(file)
+    file.write_text("{}")
+    with pytest.raises(PicohookError, match="changed after it was read: try again"):
+        found.replace(
+            {found.servers[0].place: (found.servers[0].entry, found.text_of(found.servers[0], found.servers[0].entry))}
+        )
+    assert file.read_text() == "{}"
 
 
 def test_without_the_version_before_undo_makes_entries_that_can_be_guarded_again(file):

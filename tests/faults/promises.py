@@ -108,5 +108,17 @@ PROMISES: dict[str, tuple[str, ...]] = {
         "test_open_requests_are_answered_before_the_end",
         "test_a_client_that_does_not_read_does_not_delay_the_end",
     ),
+    "18. Only the file that was meant is written": (
+        "test_X10_a_link_in_a_repository_is_not_followed",
+        "test_X10_a_directory_that_is_a_link_in_a_repository_is_not_followed",
+        "test_X10_a_directory_that_becomes_a_link_meanwhile_is_not_followed",
+        "test_X10_a_link_of_the_repository_is_not_followed",
+        "test_X10_a_link_in_the_working_directory_is_not_recorded_to",
+        "test_X10_a_link_in_a_project_is_not_written_to",
+        "test_X10_a_projects_file_writes_in_its_project_alone",
+        "test_X11_a_file_that_changes_between_reading_and_writing_is_left",
+        "test_X11_a_file_that_is_replaced_by_a_record_while_it_is_opened_keeps_its_content",
+        "test_X11_two_writers_in_one_directory_wait_for_each_other",
+    ),
 }
 """By the heading on that page."""

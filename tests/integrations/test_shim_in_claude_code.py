@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import sys
 import tempfile
 from pathlib import Path
 
@@ -29,6 +30,8 @@ with Path({pids!r}).open("a") as file:
 
 def decide(call):
     command = call.arguments["command"]
+    with Path({asked!r}).open("a") as file:
+        file.write(f"{{command}}\\n")
     if "secret" in command:
         return Deny("it is a secret")
     if command == "die":
@@ -47,13 +50,18 @@ def project():
     """A project with a shim, its hooks, and a short path for the socket. Its hosts are killed at the end."""
     place = Path(tempfile.mkdtemp(prefix="p"))
     pids = place / "pids"
-    (place / "guard.py").write_text(GUARD.format(pids=str(pids)))
+    (place / "guard.py").write_text(GUARD.format(pids=str(pids), asked=str(place / "asked")))
     (place / "picohook.toml").write_text(
         '[hooks.guard]\npython = "guard:decide"\nstages = ["before_tool"]\n'
         '[hooks.redact]\npython = "guard:redact"\nstages = ["after_tool"]\n'
     )
-    file = JsonFile.read(place / ".claude/settings.json", missing={})
-    put_in(file, "claude", VENDORS["claude"], 60.0, place / "picohook.toml")
+    # The user's own entries and the project's ask, with other time limits.
+    config, vendor = place / "picohook.toml", VENDORS["claude"]
+    put_in(JsonFile.read(place / "home/.claude/settings.json", missing={}), "claude", vendor, 60.0, config)
+    put_in(JsonFile.read(place / ".claude/settings.json", missing={}, project=place), "claude", vendor, 30.0, config)
+    (place / "bin").mkdir()
+    (place / "bin/picohook").write_text(f'#!/bin/sh\nexec {sys.executable} -m picohook "$@"\n')
+    (place / "bin/picohook").chmod(0o755)
     yield place
     for pid in set(pids.read_text().split()) if pids.exists() else ():
         try:
@@ -72,14 +80,15 @@ async def test_it_denies_edits_and_redacts_and_a_call_whose_host_is_killed_is_de
     with serving(script) as server:
         options = sdk.ClaudeAgentOptions(
             cwd=project,
-            setting_sources=["project"],
+            setting_sources=["user", "project"],
             model="claude-test",
             allowed_tools=["Bash"],
             env={
                 "ANTHROPIC_BASE_URL": f"http://127.0.0.1:{server.server_port}",
                 "ANTHROPIC_API_KEY": "none",
                 "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-                "HOME": str(project),
+                "HOME": str(project / "home"),
+                "PATH": f"{project / 'bin'}:{os.environ['PATH']}",
                 "XDG_RUNTIME_DIR": str(project),
             },
         )
@@ -91,3 +100,5 @@ async def test_it_denies_edits_and_redacts_and_a_call_whose_host_is_killed_is_de
     assert told["c"] == "[gone]"
     assert "the host ended before it answered" in told["d"]
     assert told["e"] == "still guarded"
+    asked = (project / "asked").read_text().splitlines()
+    assert [one for one in asked if one != "die"] == [one for one in commands.values() if one != "die"]

@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import shutil
+import subprocess
+import sys
 
 import pytest
 from typer.main import get_command
@@ -71,9 +74,49 @@ class TestEachVendor:
         assert list(written["hooks"]) == list(known.events)
         for event, entries in written["hooks"].items():
             (command,) = commands_in(entries)
-            words = shlex.split(command)
-            assert words[1:7] == ["-I", "-S", client.__file__, vendor, event, known.events[event].on_failure]
-            assert 0 < float(words[7]) < min(300.0, known.events[event].longest)
+            shell, option, script, *words = shlex.split(command)
+            assert (shell, option) == ("sh", "-c")
+            assert script.startswith('picohook shim-client "$0" "$@" ||')
+            assert words[:3] == [vendor, event, known.events[event].on_failure]
+            assert 0 < float(words[3]) < min(300.0, known.events[event].longest)
+
+    def test_a_projects_file_names_nothing_of_this_machine_and_a_users_file_runs_this_python(
+        self, shim, project, vendor
+    ):
+        (project / "a b.toml").write_text("")
+        shim(vendor, "--project", "--config", "a b.toml")
+        text = (project / VENDORS[vendor].project_file).read_text()
+        assert [name for name in (str(project), sys.executable, sys.prefix, client.__file__) if name in text] == []
+        for entries in json.loads(text)["hooks"].values():
+            assert shlex.split(commands_in(entries)[0])[-1] == "a b.toml"
+        shim(vendor, "--config", "a b.toml")
+        own = json.loads((project.parent / "home" / VENDORS[vendor].user_file.removeprefix("~/")).read_text())
+        for entries in own["hooks"].values():
+            words = shlex.split(commands_in(entries)[0])
+            assert words[2].startswith(f'{sys.executable} -I -S {client.__file__} "$0" "$@" ||')
+            assert words[-1] == str(project / "a b.toml")
+        assert "lies outside of this project" in shim(vendor, "--project", "--config", "../home", fails=True)
+
+    @pytest.mark.parametrize("script", [None, "kill -9 $$"])
+    def test_where_picohook_cannot_be_started_the_call_is_refused_and_says_why(
+        self, shim, project, vendor, tmp_path, script
+    ):
+        shim(vendor, "--project")
+        (tmp_path / "bin").mkdir()
+        for name in ("sh", "bash"):
+            (tmp_path / "bin" / name).symlink_to(shutil.which(name))
+        if script is not None:
+            (tmp_path / "bin" / "picohook").write_text(f"#!/bin/sh\n{script}\n")
+            (tmp_path / "bin" / "picohook").chmod(0o755)
+        written = json.loads((project / VENDORS[vendor].project_file).read_text())
+        for event, entries in written["hooks"].items():
+            done = subprocess.run(
+                commands_in(entries), shell=True, env={"PATH": str(tmp_path / "bin")}, capture_output=True, text=True,
+                stdin=subprocess.DEVNULL, check=False,
+            )  # fmt: skip
+            assert done.returncode == (1 if VENDORS[vendor].events[event].on_failure == "pass" else 2)
+            assert "is it installed?" in done.stderr
+            assert not done.stdout
 
     def test_a_second_time_changes_nothing_and_removal_leaves_nothing(self, shim, project, vendor):
         file = project / VENDORS[vendor].project_file
@@ -180,6 +223,9 @@ class TestAFileOfTheUsers:
             ("[]", "is not a hook file of Claude Code"),
             ('{"hooks": {"Stop": {}}}', "is not a hook file of Claude Code"),
             ("\udcff", "is not JSON"),
+            ('{"a": 1e400}', "cannot be edited: 1e400 is not a number that can be written again"),
+            ('{"a": NaN}', "cannot be edited: NaN is not a number that can be written again"),
+            ('{"a": {"b": 1, "c": 2, "b": 3}}', "cannot be edited: it has the key 'b' twice: keep one of them"),
         ],
     )
     def test_what_is_not_understood_is_not_written(self, shim, file, text, why):
@@ -194,11 +240,17 @@ class TestAFileOfTheUsers:
         assert [hook.name for hook in load(file).hooks] == ["claude:Stop"]
 
 
-def test_a_configuration_that_is_named_is_in_every_entry_by_its_whole_path(shim, project):
-    (project / "a b.toml").write_text("")
-    shim("codex", "--project", "--config", "a b.toml")
-    for entries in json.loads((project / ".codex/hooks.json").read_text())["hooks"].values():
-        assert shlex.split(commands_in(entries)[0])[-1] == str(project / "a b.toml")
+@pytest.mark.parametrize(
+    "text", ['{"a": "\\ud83d", "b": "\\ud83d\\ude00 ü"}', '{"a": 12345678901234567890123, "b": 1.5}']
+)
+def test_what_is_unusual_in_a_file_is_the_same_after_an_edit(shim, project, text):
+    file = project / ".claude/settings.json"
+    file.parent.mkdir()
+    file.write_text(text)
+    shim("claude", "--project")
+    assert {**json.loads(file.read_text()), "hooks": 0} == {**json.loads(text), "hooks": 0}
+    shim("claude", "--project", "--remove")
+    assert file.read_text() == text
 
 
 def test_the_directory_that_a_vendor_has_moved_its_files_to_is_used(shim, project, monkeypatch):
@@ -210,6 +262,9 @@ def test_the_directory_that_a_vendor_has_moved_its_files_to_is_used(shim, projec
 def test_only_the_client_itself_is_recognised():
     assert client.__file__.endswith(os.sep + CLIENT)
     assert is_shim(f"python3 -I -S '{client.__file__}' claude")
+    assert is_shim("picohook shim-client claude")
+    assert not is_shim("echo picohook shim-client claude")
+    assert not is_shim("sh -c")
     assert not is_shim(f"python3 -c 'print(\"{CLIENT}\")'")
     assert not is_shim(f"python3 '{client.__file__}")
     assert not is_shim(None)

@@ -16,6 +16,7 @@ from picohook.cli.shim_host import host_of
 from picohook.config import load, trust
 from picohook.observe.log import Log
 from picohook.serve.server.listening_socket import ListeningSocket
+from picohook.serve.shim import server
 from picohook.serve.shim.server import ShimHost, ShimReply, ShimRequest, ShimServer
 from picohook.serve.shim.vendors import VENDORS
 
@@ -82,9 +83,71 @@ class TestDecisions:
 
     async def test_further_calls_of_a_turn_that_a_hook_has_ended_are_denied_until_the_next_prompt(self, ask):
         hooks = {"before_tool": lambda given: AbortTurn("enough") if given.arguments["command"] == "rm" else None}
-        asked = [call("rm"), call("ls"), question("UserPromptSubmit", prompt="again"), call("ls")]
+        asked = [call("rm"), call("ls"), question("UserPromptSubmit", prompt="again"), call("ls", "later")]
         replies = [said for _, said in await ask(hooks, *asked)]
         assert [reply.get("stopReason") for reply in replies] == ["enough", "enough", None, None]
+
+    @pytest.mark.parametrize("identity", ["t", None])
+    async def test_an_event_of_two_entries_is_asked_about_once_and_an_equal_call_later_again(
+        self, monkeypatch, identity
+    ):
+        monkeypatch.setattr(server, "SHARED", 600.0)
+        asked, replies = [], []
+        begun, may_end = anyio.Event(), anyio.Event()
+
+        async def look(given):
+            asked.append(given.arguments["command"])
+            begun.set()
+            await may_end.wait()
+            return Deny("no")
+
+        async def client(shim_host):
+            replies.append(await shim_host.answer(call(identity=identity)))
+
+        async with Host([FunctionHook("h", {"before_tool": look})]) as host:
+            shim_host = ShimHost(host, VENDORS["claude"], "/", lambda: False, named=True)
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(client, shim_host)
+                await begun.wait()
+                tasks.start_soon(client, shim_host)
+                await anyio.wait_all_tasks_blocked()
+                may_end.set()
+            assert asked == ["ls"]
+            await client(shim_host)
+            assert len(asked) == (1 if identity else 2)
+            await client(shim_host)
+            await shim_host.answer(call("pwd", identity=identity))
+        assert asked[-1] == "pwd"
+        assert len(replies) == 4
+        assert {reply.out for reply in replies} == {replies[0].out}
+        assert b"deny" in replies[0].out
+
+    async def test_a_client_asks_itself_if_the_first_one_of_its_event_has_gone(self):
+        asked, replies = [], []
+        begun = anyio.Event()
+
+        async def look(_given):
+            asked.append(1)
+            begun.set()
+            if len(asked) == 1:
+                await anyio.sleep_forever()
+            return Deny("no")
+
+        async def client(shim_host):
+            replies.append(await shim_host.answer(call()))
+
+        async with Host([FunctionHook("h", {"before_tool": look})]) as host, anyio.create_task_group() as tasks:
+            shim_host = ShimHost(host, VENDORS["claude"], "/", lambda: False, named=True)
+            async with anyio.create_task_group() as first:
+                first.start_soon(client, shim_host)
+                await begun.wait()
+                for _ in range(2):
+                    tasks.start_soon(client, shim_host)
+                await anyio.wait_all_tasks_blocked()
+                first.cancel_scope.cancel()
+        assert len(asked) == 2
+        assert [reply.status for reply in replies] == ["done"] * 2
+        assert all(b"deny" in reply.out for reply in replies)
 
     async def test_another_tool_is_a_denial(self, ask):
         _, said = await ask(before_tool(Modify({"tool": "Read"})), call())
@@ -214,8 +277,7 @@ class TestTurns:
 
     async def test_hooks_keep_a_turn_from_its_end_eight_times(self, ask):
         hooks = {"before_finish": lambda _: Retry("run the tests")}
-        stop = question("Stop", last_assistant_message="done")
-        replies = await ask(hooks, *[stop] * 9)
+        replies = await ask(hooks, *[question("Stop", last_assistant_message=f"done {n}") for n in range(9)])
         assert [said.get("decision") for _, said in replies] == ["block"] * 8 + [None]
 
     async def test_a_session_begins_and_ends(self, ask):

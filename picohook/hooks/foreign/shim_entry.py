@@ -4,16 +4,35 @@ from __future__ import annotations
 
 import os
 import shlex
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 CLIENT = os.path.join("picohook", "serve", "shim", "client.py")
-"""The end of the path of the program that they run."""
+"""The end of the path of the program that the entries of a user's file run."""
+ANYWHERE = ("picohook", "shim-client")
+"""What the entries of a project's file run: a command that every machine with picohook has."""
+_RUN = '%s "$0" "$@" || { [ $? = %d ] || echo "%s" >&2; exit %d; }'
+_MISSING = "picohook cannot be started here, so it cannot be asked: is it installed? (pip install picohook)"
+
+
+def shim_command(program: Sequence[str], arguments: Sequence[str], code: int) -> str:
+    """Returns the command that asks picohook. It exits with this code if the program cannot be started, or is killed.
+
+    Its own `sh` makes that so in whatever shell the agent uses.
+    """
+    return shlex.join(["sh", "-c", _RUN % (shlex.join(program), code, _MISSING, code), *arguments])
 
 
 def is_shim(command: object) -> bool:
     """Whether a command of a hook file starts the client of `picohook shim`."""
-    if not isinstance(command, str) or CLIENT not in command:
+    if not isinstance(command, str) or not (CLIENT in command or ANYWHERE[1] in command):
         return False
     try:
-        return any(word.endswith(os.sep + CLIENT) for word in shlex.split(command))
-    except ValueError:
+        words = shlex.split(command)
+        if words[:2] == ["sh", "-c"]:
+            words = shlex.split(words[2])
+    except (ValueError, IndexError):
         return False
+    return words[:2] == [*ANYWHERE] or any(word.endswith(os.sep + CLIENT) for word in words)

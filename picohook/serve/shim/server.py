@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import hashlib
+import math
 import os
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
 
 IDLE = 900.0
 """Seconds without a client after which the host ends."""
+SHARED = 0.5
+"""Seconds in which an event whose bytes come again gets the answer that it has got."""
 REQUEST_WAIT = 30.0
 """Seconds in which a client has to send its whole request."""
 FULL_PAUSE = 0.01
@@ -52,6 +56,15 @@ class ShimReply(NamedTuple):
     out: bytes = b""
 
 
+class _Asked:
+    """An event that hooks are asked about, or were a moment ago."""
+
+    def __init__(self) -> None:
+        self.done = anyio.Event()
+        self.reply: ShimReply | None = None
+        self.until = math.inf
+
+
 class ShimHost:
     """Answers the events of one vendor's agent in one project."""
 
@@ -64,6 +77,7 @@ class ShimHost:
         self._vendor = vendor
         self._project = project
         self._decider = Decider(host, vendor)
+        self._asked: dict[tuple[str, str, bytes], _Asked] = {}
         self._reading = anyio.Lock()
         self._broken = ""
         """Why the configuration cannot be used since it changed; empty if it can."""
@@ -87,15 +101,38 @@ class ShimHost:
             if any(question.environment.get(name) != os.environ.get(name) for name in self._names):
                 return ShimReply("again")
             await self._require_current()
-            event = self._event(question)
-            agent_event = self._vendor.read(question.event, event, question.cwd)
-            answer = await self._decider.answer(agent_event)
-            output = self._vendor.show(question.event, answer, agent_event)
-            return ShimReply("done", encode(output) if output else b"")
+            return await self._once(question)
         except PicohookError as error:
             return ShimReply("refused", str(error).encode("utf-8", "replace"))
         except Exception as error:  # noqa: BLE001 - a client must get a refusal, whatever went wrong
             return ShimReply("refused", explain(error).encode("utf-8", "replace"))
+
+    async def _once(self, question: ShimRequest) -> ShimReply:
+        """The answer to an event. One whose bytes come again meanwhile, or a moment later, is the same event.
+
+        The agent runs the entries of the user's and of the project's hook file. Both get one answer, and hooks are asked once.
+        """
+        now = anyio.current_time()
+        self._asked = {key: one for key, one in self._asked.items() if one.until > now}
+        key = question.event, question.cwd, hashlib.blake2b(question.stdin).digest()
+        while (same := self._asked.get(key)) is not None:
+            await same.done.wait()
+            if same.reply is not None:
+                return same.reply
+        asked = self._asked[key] = _Asked()
+        try:
+            agent_event = self._vendor.read(question.event, self._event(question), question.cwd)
+            answer = await self._decider.answer(agent_event)
+            output = self._vendor.show(question.event, answer, agent_event)
+            asked.reply = ShimReply("done", encode(output) if output else b"")
+            # A later call without an id may be another one that is equal.
+            lasts = getattr(agent_event.payload, "tool_call_id", "") is not None
+            asked.until = anyio.current_time() + (SHARED if lasts else 0.0)
+            return asked.reply
+        finally:
+            if asked.reply is None and self._asked.get(key) is asked:
+                del self._asked[key]
+            asked.done.set()
 
     def _event(self, question: ShimRequest) -> Mapping[str, Any]:
         try:
@@ -127,7 +164,7 @@ class ShimHost:
                 except PicohookError as error:
                     self._broken = str(error)
                 else:
-                    self._broken = ""
+                    self._broken, self._asked = "", {}
             if self._broken:
                 raise PicohookError(self._broken)
         missing = self._missing()

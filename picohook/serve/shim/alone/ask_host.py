@@ -89,6 +89,8 @@ def ask(vendor: str, event: str, config: str) -> tuple[int, bytes, bytes]:
     cwd = posix.getcwdb()
     project = _project(vendor)
     directory = _directory()
+    if config and not config.startswith("/"):
+        config = f"{project}/{config}"
     key = _key(vendor, project, config, posix.environ)
     environment = b"\0".join(name + b"=" + value for name, value in posix.environ.items())
     sizes = f"{vendor} {event} {len(cwd)} {len(environment)} {len(stdin)}\n"

@@ -75,5 +75,5 @@ CLAUDE = VendorAgent(
     },
     entry=group,
     show=show,
-    opens="Versions before 2.1.295 do not know onFailure: they make the call if Python cannot start or the time-out passes.",
+    opens="Versions before 2.1.295 do not know onFailure: they make the call if the time-out passes.",
 )

@@ -59,7 +59,7 @@ CODEX = VendorAgent(
     },
     entry=_group,
     show=_show,
-    opens="Codex makes the call if Python cannot start or the time-out passes: it has no setting for failures. "
+    opens="Codex makes the call if the time-out passes: it has no setting for failures. "
     "It runs the hooks of a project only after you trusted them in Codex.",
     fields=Fields(turn="turn_id"),
     asks=False,

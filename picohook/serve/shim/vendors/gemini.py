@@ -56,7 +56,7 @@ GEMINI = VendorAgent(
     },
     entry=_group,
     show=_show,
-    opens="Gemini CLI makes the call if the time-out passes. If Python cannot start, the call is denied. "
+    opens="Gemini CLI makes the call if the time-out passes. "
     "It runs the hooks of a project only in a folder that you trusted in Gemini CLI.",
     fields=Fields(texts=("llmContent", "returnDisplay"), response="prompt_response"),
 )
