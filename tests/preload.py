@@ -93,7 +93,7 @@ def warm_up_commands() -> None:
     for found in pkgutil.walk_packages(cli.__path__, "picohook.cli."):
         importlib.import_module(found.name)
     for model in vars(models).values():
-        if isinstance(model, type) and issubclass(model, models.FrozenModel):
+        if isinstance(model, type) and issubclass(model, models.PlainModel):
             model.model_rebuild()
     config.load(EXAMPLE)
 

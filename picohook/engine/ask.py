@@ -42,8 +42,9 @@ async def ask(  # noqa: PLR0917 - by position: it is called for every question
 ) -> Answered[P]:
     """Ask one hook, and return its decision. If the hook fails, `failure_policy.on_failure` decides.
 
-    The deadline of each try is its start plus the hook's timeout, or `end` if that is earlier. With `final`, the hook may no
-    longer change the payload. Raises `EncodeError` for a payload that has no JSON form, before the hook is asked.
+    The deadline of each try is its start plus the hook's timeout, or `end` if that is earlier. A later answer does not count,
+    even if the event loop stood still. A hook that takes bytes may move its deadline on, up to the question's `limit`. With
+    `final`, the hook may no longer change the payload. Raises `EncodeError` for a payload that has no JSON form.
     """
     hook, timeout = seat.hook, seat.timeout
     encoded.params()  # before the `try`: an error here is the caller's, and not the hook's
@@ -55,8 +56,7 @@ async def ask(  # noqa: PLR0917 - by position: it is called for every question
         limit = begun + seat.longest
         if limit > end:
             limit = end
-            if deadline > end:  # noqa: PLR1730 - min() would be a fifth of what this function costs
-                deadline = end
+            deadline = deadline if deadline < end else end  # noqa: FURB136 - min() would be a fifth of what this function costs
         question = Question(stage, encoded, deadline, limit, begun, retries, task)
         error = result = failure = answer = None
         try:
@@ -69,22 +69,26 @@ async def ask(  # noqa: PLR0917 - by position: it is called for every question
             if decision is not CONTINUE or stage.approves:
                 by = question.stand_in or hook
                 decision, left, result, error = apply(stage, by, encoded, decision, final)
+            ended = clock()
+            if ended > deadline and not (ended <= limit and (question.stand_in or hook).takes_bytes):
+                raise HookTimeoutError("no answer in time")  # noqa: TRY301 - likewise
         except Exception as raised:  # noqa: BLE001 - a hook can fail in any way; none of them may reach the agent
             if retries < hook.spec.retry and not stage.approves and clock() < end:
                 retries += 1
                 begun = clock()
                 continue
+            ended, left, result = clock(), encoded, None
             failure, error = failure_policy.cause(raised), failure_policy.describe(raised)
             answer = getattr(raised, "answer", None)
             decision = failure_policy.on_failure(stage, hook.name, hook.spec.on_failure, error)
         break
-    duration = clock() - started
+    duration = ended - started
     if (figures := seat.figures) is None:
-        figures = _counters(stage, seat, error, started + duration)
+        figures = _counters(stage, seat, error, ended)
     figures.record(duration, decision.action, failure, retries)
     if error is not None:
         seat.figures = None  # so that `_counters` sees its next answer
-        hook.failures.add(stage.name, failure or "edit", error, decision.action, started + duration)
+        hook.failures.add(stage.name, failure or "edit", error, decision.action, ended)
         figures.refused_edits += failure is None
     entry = entry_of(seat, decision, duration, error, failure, retries)
     entry.degraded = question.degraded

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from ..errors import PicohookError
@@ -84,6 +85,6 @@ def seats_after_pause(
     if decision.action not in stage.actions or decision.action == words.PAUSE:
         raise PicohookError(f"{type(decision).__name__} is not a valid answer for a hook that paused at {stage.name}")
     spec = mounted[paused].hook.spec if paused in mounted else HookSpec(name=paused)
-    answer = Seat(DecidedHook(spec, decision), 0.0)
+    answer = Seat(DecidedHook(spec, decision), math.inf)
     answer.guard = False  # about a changed payload, the guard itself is asked again
     return (answer, *(seat for seat in left if seat.name != paused)), guards

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import replace
-from types import CodeType
+from types import CodeType, GeneratorType
 from typing import TYPE_CHECKING, Any, get_args
 
 import anyio
@@ -15,8 +15,10 @@ from ..model.decisions import APPROVE, CONTINUE, Approve, Continue, Decision, De
 from ..model.encoded import Encoded
 from ..model.replies import read_decision
 from ..model.spec import HookSpec
+from ..observe.rate_limit import RateLimit
 from ..protocol.codec import decode_value, encode
 from ..transport.event_loop import is_cancellation
+from ..transport.reactor import timed
 from ..wire import words
 from ..wire.text import explain
 from .queued_events import QueuedEventsHook
@@ -31,17 +33,19 @@ if TYPE_CHECKING:
 _DECISIONS = get_args(Decision)
 THREADS = 16
 """Threads for the plain functions of one hook. Each hook has its own, so that a hook that hangs does not block others."""
+SILENT = 10.0
+"""Seconds in which it is logged once that a hook held the event loop."""
 
 
 class FunctionHook(QueuedEventsHook):
     """A hook made of callables: one for each stage, and one for events.
 
     A callable gets the stage's payload. It returns a decision, None to continue, or a mapping as a hook process would answer;
-    an approver may return True or False. It may be async. Any other callable runs in a thread, so it does not block the event
-    loop.
+    an approver may return True or False. It may be async, or return an awaitable. A callable that is not async runs in a
+    thread, so it does not block the event loop. An async one that blocks the event loop is logged.
 
     The payload is the hook's own copy. If the callable changes it in place and continues, that is a `Modify`. A change that the
-    stage does not allow is a failure. Changes after the return or the deadline have no effect.
+    stage does not allow is a failure. Changes after the return have no effect, and neither has an answer after the deadline.
     """
 
     def __init__(
@@ -60,7 +64,7 @@ class FunctionHook(QueuedEventsHook):
 
     def open(self, host: HostServices) -> None:
         super().open(host)
-        self._threads = anyio.CapacityLimiter(THREADS)
+        self._call = Functions(self.name, host).call
         self._scope = type(anyio.CancelScope())  # of this event loop: `anyio.CancelScope` asks at each call which it is
         self._cancelled = anyio.get_cancelled_exc_class()
 
@@ -81,7 +85,7 @@ class FunctionHook(QueuedEventsHook):
                 if not task.is_late:
                     raise
                 is_late = True
-        if is_late or (stage.approves and self._host.reactor.now() > question.deadline):
+        if is_late:
             raise HookTimeoutError("no answer in time", hook=self.name)
         decision = _read(stage, answer)
         return decision if given.intact else _changed_in_place(stage, given, decision)
@@ -106,14 +110,6 @@ class FunctionHook(QueuedEventsHook):
         assert scope.cancelled_caught
         why = f"it was cut off after {self.own_timeout:g} s, its timeout"
         raise HookTimeoutError(why, hook=self.name)
-
-    async def _call(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        try:
-            return await call(function, *arguments, threads=self._threads)
-        except PicohookError:
-            raise
-        except Exception as error:
-            raise HookError(explain(error), hook=self.name) from error
 
 
 def _read(stage: Stage[Any], answer: Any) -> Decision:
@@ -165,24 +161,56 @@ def _difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str
     return {name: after.get(name) for name in names if encode(before.get(name)) != encode(after.get(name))}
 
 
-async def call(function: Callable[..., Any], *arguments: Any, threads: anyio.CapacityLimiter | None = None) -> Any:
-    """The result of a function. It is called in a thread, unless it is async.
+class Functions:
+    """Calls the functions of one hook: async ones on the event loop, and all others in the hook's own threads."""
 
-    Raises `HookError` if it calls `exit`, raises what is no `Exception`, or raises a cancellation though nobody cancelled it.
-    """
-    try:
-        if _is_async(function):
-            return await function(*arguments)
-        returned = await anyio.to_thread.run_sync(function, *arguments, abandon_on_cancel=True, limiter=threads)
-        return await returned if inspect.isawaitable(returned) else returned
-    except (Exception, KeyboardInterrupt, GeneratorExit):
-        raise
-    except SystemExit as error:
-        raise HookError(f"it called exit({error.code!r})") from None
-    except BaseException as error:
-        if is_cancellation(error):
+    def __init__(self, hook: str, host: HostServices, failed: str = "") -> None:
+        """`failed` is what the error of a function that raises begins with."""
+        self._hook = hook
+        self._failed = failed
+        self._threads = anyio.CapacityLimiter(THREADS)
+        self._now = host.reactor.now
+        self._log = host.log
+        self._said = RateLimit(1, SILENT)
+
+    async def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """The result of a function, awaited while it is an awaitable. Logs a function that held the event loop.
+
+        Raises `HookError` for whatever it raises, for a cancellation only if nobody cancelled this task. A `PicohookError` is
+        raised as it is.
+        """
+        try:
+            if _is_async(function):
+                result = await timed(function(*arguments), self._now, self._held)
+            else:
+                (result,) = await anyio.to_thread.run_sync(
+                    _boxed, function, arguments, abandon_on_cancel=True, limiter=self._threads
+                )
+            while result is not None and (hasattr(kind := type(result), "__await__") or kind is GeneratorType):
+                result = await timed(_awaited(result), self._now, self._held)
+            return result
+        except (PicohookError, KeyboardInterrupt, GeneratorExit):
             raise
-        raise HookError(explain(error)) from error
+        except SystemExit as error:
+            raise HookError(f"it called exit({error.code!r})", hook=self._hook) from None
+        except BaseException as error:
+            if is_cancellation(error):
+                raise
+            raise HookError(self._failed + explain(error), hook=self._hook) from error
+
+    def _held(self, seconds: float) -> None:
+        if self._said.take(self._now()):
+            why = f"a function of it did not wait for {seconds:.1f} s: call what blocks in a thread"
+            self._log.warning("held the event loop", why=why)
+
+
+def _boxed(function: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[Any]:
+    """What the function returns, in a tuple: trio takes no coroutine from a thread."""
+    return (function(*arguments),)
+
+
+async def _awaited(work: Any) -> Any:
+    return await work
 
 
 def _is_async(function: Callable[..., Any]) -> bool:

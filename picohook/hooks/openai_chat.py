@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import PicohookError
 from ..wire.extras import how_to_install
 from ..wire.text import cut, escape
+from .model_prompt import ModelPrompt
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -23,12 +24,17 @@ if TYPE_CHECKING:
 TIMEOUT = 60.0
 SHOWN = 200
 """Bytes of an endpoint's error text that an exception shows."""
+_UNKNOWN_FORM = frozenset({400, 422, 501})
+"""How endpoints answer that lack structured output."""
 
 
 def openai_chat(
     base_url: str, api_key: str | None = None, *, model: str, timeout: float = TIMEOUT, **options: Any
 ) -> Callable[[str, str | None], Awaitable[str]]:
-    """A function that sends a prompt as one user message to `base_url`/chat/completions, and returns the text of the answer.
+    """A function that sends a prompt to `base_url`/chat/completions, and returns the text of the answer.
+
+    The instruction of a hook's prompt is the system message, its data are the user's message, and the answer has to fit its
+    schema. An endpoint that lacks this gets the prompt as one user message, as it gets any other text.
 
     `model` is for hooks that do not name one. `options` are sent with every request: temperature, max_tokens, ... A request
     ends at `timeout`, or at the hook's deadline. The function raises `PicohookError`; the error never has the key in it.
@@ -40,20 +46,39 @@ def openai_chat(
     url = f"{base_url.rstrip('/')}/chat/completions"
     headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
     tls = httpx.create_ssl_context()
+    of_text_alone: set[str] = set()
+    """The models that lack structured output."""
 
     async def complete(prompt: str, of_model: str | None = None) -> str:
-        body = {**options, "model": of_model or model, "messages": [{"role": "user", "content": prompt}]}
+        name = of_model or model
+        bodies: list[dict[str, Any]] = [{"messages": [{"role": "user", "content": prompt}]}]
+        if isinstance(prompt, ModelPrompt) and name not in of_text_alone:
+            bodies.insert(0, _in_parts(prompt))
         try:
             async with httpx.AsyncClient(verify=tls, timeout=timeout) as client:
-                response = await client.post(url, json=body, headers=headers)
+                for body in bodies:
+                    response = await client.post(url, json={**body, **options, "model": name}, headers=headers)
+                    if response.status_code not in _UNKNOWN_FORM:
+                        break
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise PicohookError(f"{url} cannot be asked: {str(error) or type(error).__name__}") from None
         if not response.is_success:
             text = escape(cut(response.text, SHOWN))
             raise PicohookError(f"{url} answered {response.status_code}: {text}")
+        if body is not bodies[0]:
+            of_text_alone.add(name)
         return _text(response.content, url)
 
     return complete
+
+
+def _in_parts(prompt: ModelPrompt) -> dict[str, Any]:
+    parts = {"system": prompt.instruction, "user": prompt.data}
+    schema = {"name": "answer", "strict": True, "schema": prompt.schema}
+    return {
+        "messages": [{"role": role, "content": text} for role, text in parts.items()],
+        "response_format": {"type": "json_schema", "json_schema": schema},
+    }
 
 
 def _text(body: bytes, url: str) -> str:

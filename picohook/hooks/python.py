@@ -19,7 +19,7 @@ from ..process.plan import ChangedError
 from ..wire.did_you_mean import nearest
 from ..wire.regular_files import read_regular
 from ..wire.text import explain
-from .function import FunctionHook, call
+from .function import FunctionHook
 from .queued_events import QueuedEventsHook
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class PythonHook(FunctionHook):
 
     async def _find(self) -> None:
         try:
-            target = await call(self._load)
+            target = await self._call(self._load)
             self._handlers = {stage: _handler(target, stage) for stage in self.spec.stages}
             self._on_event = _handler(target, "on_event") if self.spec.observe else None
         except Exception as error:  # noqa: BLE001 - a user's code can raise anything

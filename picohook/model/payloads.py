@@ -1,7 +1,7 @@
 """The payloads of the stages, as an embedder builds and reads them.
 
-`wire()` returns the plain JSON form of a payload, in the order of the protocol, without the fields that are None. Payloads are
-frozen: a hook's edit makes a new one.
+`wire()` returns the plain JSON form of a payload, in the order of the protocol, without the fields that are None. A hook's edit
+makes a new payload.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ def _copy_of(value: Any) -> Any:
         return {key: inside if type(inside) in _UNCHANGEABLE else _copy_of(inside) for key, inside in value.items()}
     if kind is list:
         return [inside if type(inside) in _UNCHANGEABLE else _copy_of(inside) for inside in value]
-    if isinstance(value, FrozenModel):
+    if isinstance(value, PlainModel):
         return value.deep_copy()
     return copy.deepcopy(value)
 
 
-class FrozenModel(DeferredModel):
-    """The base of all payloads. It is frozen, and an unknown field is an error."""
+class PlainModel(DeferredModel):
+    """The base of all payloads. An unknown field is an error, and so is a wrong value that is assigned to a field."""
 
-    model_config = ConfigDict(frozen=True, populate_by_name=True, serialize_by_alias=True)
+    model_config = ConfigDict(validate_assignment=True, populate_by_name=True, serialize_by_alias=True)
 
     def wire(self) -> dict[str, Any]:
         """The plain JSON form, without the fields that are None."""
@@ -73,8 +73,10 @@ class FrozenModel(DeferredModel):
         return made
 
 
-class Meta(FrozenModel):
-    """The place of a payload in the agent's run."""
+class Meta(PlainModel):
+    """The place of a payload in the agent's run. It is frozen, because copies of payloads share it."""
+
+    model_config = ConfigDict(frozen=True)
 
     agent_id: str = Field(default="", validation_alias="AgentID", serialization_alias="AgentID")
     turn_id: str = Field(default="", validation_alias="TurnID", serialization_alias="TurnID")
@@ -111,7 +113,7 @@ class Meta(FrozenModel):
 NO_META = Meta.model_construct()  # which builds no model
 
 
-class Payload(FrozenModel):
+class Payload(PlainModel):
     """The fields of every stage's payload: its place in the run, and the user's channel."""
 
     meta: Meta = NO_META
@@ -140,7 +142,7 @@ class ToolCall(Payload):
     affected_paths: list[str] | None = None
 
 
-class ToolResult(FrozenModel):
+class ToolResult(PlainModel):
     """The result of a tool, with texts for the model and for the user."""
 
     for_llm: str = ""

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..wire.answer_fields import is_set
 from ..wire.answer_form import fold_case
-from .payloads import FrozenModel, LLMRequest, LLMResponse, ToolCall, ToolResult
+from .payloads import LLMRequest, LLMResponse, PlainModel, ToolCall, ToolResult
 
 RESULT_FIELDS = frozenset(field.serialization_alias or name for name, field in ToolResult.model_fields.items())
 """The names of a tool result's fields in the protocol."""
@@ -41,7 +41,7 @@ def llm_response(request: LLMRequest, result: Mapping[str, Any] | LLMResponse) -
     return LLMResponse(**own, model=request.model, response=response)
 
 
-def _mapping(value: Any, kind: type[FrozenModel]) -> dict[str, Any]:
+def _mapping(value: Any, kind: type[PlainModel]) -> dict[str, Any]:
     if not isinstance(value, Mapping):
         raise ValueError(f"the result is {type(value).__name__}, not a mapping or {kind.__name__}")
     return dict(value)

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from ..model.decisions import Decision
-from ..model.payloads import FrozenModel
+from ..model.payloads import PlainModel
 from ..model.trail import Notes
 
 VERSION = 1
@@ -167,7 +167,7 @@ def decision_to_json(decision: Decision) -> dict[str, Any]:
         if isinstance(value, Notes):
             values[field.name] = value.wire()
         elif value:
-            plain = value.wire() if isinstance(value, FrozenModel) else value
+            plain = value.wire() if isinstance(value, PlainModel) else value
             values[field.name] = plain if isinstance(plain, str) else dict(plain)
     return values
 

@@ -338,6 +338,8 @@ class Channel:
         if stage is None:
             return reply
         self._strikes = 0
+        if self._reactor.now() > call.deadline:
+            return Failure(HookTimeoutError("its answer came after the deadline", hook=self.name))
         if reply is CONTINUE_REPLY and not stage.approves:
             return CONTINUE  # as nearly always
         if isinstance(reply, tuple):
@@ -346,8 +348,6 @@ class Channel:
             if plain is not None:
                 return plain
             reply = Reply({"action": action, "reason": reason} if reason else {"action": action})
-        if stage.approves and self._reactor.now() > call.deadline:
-            return Failure(HookTimeoutError("its answer came after the deadline", hook=self.name))
         try:
             return self._read(stage, reply)
         except Exception as error:  # noqa: BLE001 - it is raised to the caller
@@ -397,7 +397,7 @@ class Channel:
             )
         else:
             call = self._peer.pending_token(params.get("id"))
-            if call is not None:
+            if call is not None and now <= call.deadline:
                 call.deadline = min(now + call.timeout, call.limit)
                 if (context := call.waiting) is not None and (told := context.get(PROGRESS)) is not None:
                     told()

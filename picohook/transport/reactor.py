@@ -138,6 +138,41 @@ def noticing(work: Coroutine[Any, Any, T], waits: Callable[[], None]) -> Generat
         return result
 
 
+HELD = 0.25
+"""The most seconds for which a task may hold the event loop."""
+
+
+@types.coroutine
+def timed(
+    work: Coroutine[Any, Any, T], now: Callable[[], float], held: Callable[[float], None]
+) -> Generator[Any, Any, T]:
+    """Await `work`, and return its result. Calls `held` with the seconds for which a step of it held the loop, if too long."""
+    late = now() + HELD
+    try:
+        wanted = work.send(None)
+        while True:
+            if now() > late:
+                held(now() - late + HELD)
+            try:
+                value = yield wanted
+            except GeneratorExit:
+                late = now() + HELD
+                work.close()
+                raise
+            except BaseException as error:  # noqa: BLE001 - all are for the work
+                late = now() + HELD
+                wanted = work.throw(error)
+            else:
+                late = now() + HELD
+                wanted = work.send(value)
+    except StopIteration as done:
+        result: T = done.value
+        return result
+    finally:
+        if now() > late:
+            held(now() - late + HELD)
+
+
 class Reactor(Protocol):
     """An event loop."""
 

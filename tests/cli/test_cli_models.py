@@ -14,7 +14,7 @@ from endpoint import endpoint  # noqa: F401
 from tests_of_models import ASK, model_table
 
 NAMED = ("--config", "picohook.toml")
-DENIES = '{"action": "skip", "retry_feedback": "not that"}'
+DENIES = {"action": "skip", "retry_feedback": "not that"}
 PARAMS = '{"tool": "bash"}'
 REVIEW = 'pre_send_message:\n  - type: llm\n    prompt: "ok? {{user_input}}"\n'
 
@@ -47,7 +47,7 @@ def test_run_asks_the_model_and_feedback_at_before_prompt_goes_in_the_prompts_pl
     hooks = project.path / "hooks.yaml"
     hooks.write_text(REVIEW)
     hooks.chmod(0o644)
-    endpoint.says('{"action": "stop", "retry_feedback": "politely"}')
+    endpoint.says({"action": "stop", "retry_feedback": "politely"})
     script = '{"stage": "before_prompt", "params": {"prompt": "hey you"}}\n'
     done = project("run", "-", "--config", "hooks.yaml", "--json", stdin=script)
     (outcome,) = done.lines

@@ -398,6 +398,46 @@ class TestTime:
         assert begun[1] >= 1011
         assert outcome.trail[1].duration == 0
 
+    @pytest.mark.parametrize("stage", sorted(STAGES))
+    @pytest.mark.parametrize("retry", [0, 2])
+    async def test_A9_an_answer_after_the_deadline_is_a_failure_whoever_was_late(
+        self, chain, says, clock, stage, retry
+    ):
+        def late(question):
+            clock.time = question.deadline + 0.001
+            return APPROVE if STAGES[stage].approves else Modify({"meta": None}) if retry else CONTINUE
+
+        hook = says("late", late, retry=retry, on_failure="abort")
+        outcome = await chain(stage, hook, timeout=4, budget=100)
+        assert (outcome.action in {"deny_tool", "abort_turn"}, outcome.approved) == (
+            True,
+            False if STAGES[stage].approves else None,
+        )
+        (entry,) = outcome.trail
+        assert (entry.error, entry.failure) == ("no answer in time", "timeout")
+        assert len(hook.questions) == 1 + (0 if STAGES[stage].approves else retry)
+
+    async def test_A9_an_edit_after_the_deadline_is_not_made(self, chain, says, clock):
+        def late(question):
+            clock.time = question.deadline + 1
+            return Modify({"tool": "other"})
+
+        hooks = [says("late", late), says("next", CONTINUE)]
+        outcome = await chain("before_tool", *hooks, timeout=4, budget=100)
+        assert (outcome.action, outcome.payload.tool) == ("continue", hooks[1].asked[0].tool)
+        assert outcome.payload.tool != "other"
+
+    @pytest.mark.parametrize(("after", "error"), [(30, None), (41, "no answer in time")])
+    async def test_a_hook_that_reports_progress_has_until_its_limit(self, chain, says, clock, after, error):
+        def slow(_):
+            clock.time += after
+            return CONTINUE
+
+        hook = says("slow", slow)
+        hook.takes_bytes = True
+        outcome = await chain("before_tool", hook, timeout=4, budget=100)
+        assert outcome.trail[0].error == error
+
     async def test_ten_slow_hooks_end_within_the_budget_of_the_chain(self, chain, says, clock):
         def hangs(question):
             clock.time = question.deadline

@@ -70,10 +70,15 @@ def test_a_model_that_was_not_used_yet_has_its_signature():
     assert done.stdout.split() == fields
 
 
-def test_a_payload_is_frozen():
-    call = ToolCall(tool="bash")
+@pytest.mark.parametrize(("field", "value"), [("tool", 1), ("arguments", []), ("tol", "bash")])
+def test_a_wrong_value_that_is_assigned_to_a_payload_is_an_error(field, value):
+    with pytest.raises(ValidationError, match=field):
+        setattr(ToolCall(tool="bash"), field, value)
+
+
+def test_a_meta_is_frozen_because_copies_of_payloads_share_it():
     with pytest.raises(ValidationError, match="frozen"):
-        call.tool = "sh"
+        ToolCall(tool="bash").meta.turn_id = "t"
 
 
 class TestTheWireFormOfAnOutcome:

@@ -67,8 +67,8 @@ class Tried:
         """Made in any way of running."""
 
         def complete(prompt, model):  # in a thread
-            del prompt, model
-            return '{"user_input": "judged"}'
+            del model
+            return f'{{"nonce": "{prompt.nonce}", "user_input": "judged"}}'
 
         return Host.from_config(
             self.config, complete=complete, watch=True, control=self.control, listeners=[self.audit, self.recorder]

@@ -7,6 +7,7 @@ import re
 
 import anyio
 import pytest
+from endpoint import with_nonce
 
 from picohook import (
     ConfigError,
@@ -269,15 +270,62 @@ async def test_a_model_is_asked_about_the_input(settings):
 
     async def complete(prompt, model):
         asked.append((prompt, model))
-        return 'Well: {"ok": false, "reason": "no"}'
+        return with_nonce(prompt, ok=False, reason="no")
 
     path = settings(PreToolUse={"type": "prompt", "prompt": "Safe? $ARGUMENTS", "model": "m", "continueOnBlock": True})
     async with host_of(path, complete=complete) as host:
         outcome = await host.before_tool(LS)
     assert (outcome.action, outcome.reason) == ("deny_tool", "no")
     ((prompt, model),) = asked
-    assert prompt.startswith('Safe? {"session_id":"s",')
+    assert prompt.startswith("Safe? $ARGUMENTS")
+    assert '{"session_id":"s",' in prompt.data
     assert model == "m"
+
+
+REFUSALS = {
+    "in prose": "No.",
+    "a quoted yes": 'No. The input contains {"ok": true}, which is a trick.',
+    "a quoted yes with the nonce": 'No. They want me to say {"nonce": "NONCE", "ok": true}.',
+    "a list": '[{"nonce": "NONCE", "ok": true}]',
+    "without the nonce": '{"ok": true}',
+    "a no and a yes": '{"nonce": "NONCE", "ok": false, "ok": true}',
+    "a yes and a no in other letters": '{"nonce": "NONCE", "ok": true, "OK": false}',
+    "two fences": '```json\n{"ok": false}\n```\n```json\n{"nonce": "NONCE", "ok": true}\n```',
+    "of another type": '{"nonce": "NONCE", "ok": "true"}',
+    "nothing": "",
+}
+
+
+@pytest.mark.parametrize("failures", ["strict", "vendor"])
+@pytest.mark.parametrize("event", ["PreToolUse", "PermissionRequest", "preToolUse"])
+@pytest.mark.parametrize("said", REFUSALS)
+async def test_A11_a_model_that_refuses_in_other_words_never_lets_a_call_pass(settings, write, failures, event, said):
+    handler = {"type": "prompt", "prompt": "Safe? $ARGUMENTS", "continueOnBlock": True}
+    of_cursor = {"version": 1, "hooks": {event: [{"type": "prompt", "prompt": "Safe?"}]}}
+    path = write(".cursor/hooks.json", of_cursor) if event == "preToolUse" else settings(**{event: handler})
+
+    def complete(prompt, model):
+        return REFUSALS[said].replace("NONCE", prompt.nonce)
+
+    ran = []
+    async with host_of(path, failures=failures, complete=complete) as host:
+        result = await host.run_tool(LS, ran.append)
+        (status,) = host.status().hooks
+    assert ran == []
+    assert result.is_error
+    assert "the model" in status.last_error or "`ok` is not true or false" in status.last_error
+
+
+@pytest.mark.parametrize("failures", ["strict", "vendor"])
+async def test_A11_a_models_refusal_at_a_permission_request_is_a_no(settings, failures):
+    path = settings(PermissionRequest={"type": "prompt", "prompt": "Safe?"})
+
+    def complete(prompt, model):
+        return with_nonce(prompt, ok=False, reason="not that")
+
+    async with host_of(path, failures=failures, complete=complete) as host:
+        approval = await host.approve_tool(LS)
+    assert (approval.approved, approval.reason) == (False, "not that")
 
 
 async def test_a_host_does_not_start_without_the_model_that_a_handler_asks(settings):
@@ -304,7 +352,7 @@ async def test_a_gate_is_asked_again_in_strict_about_a_call_that_a_later_hook_ha
 
     def complete(prompt, model):
         asked.append(prompt)
-        return '{"ok": false, "reason": "no rm"}' if "rm x" in prompt else '{"ok": true}'
+        return with_nonce(prompt, **({"ok": False, "reason": "no rm"} if "rm x" in prompt else {"ok": True}))
 
     async with host_of(path, rewriting, failures=failures, complete=complete) as host:
         outcome = await host.before_tool(LS)
@@ -332,7 +380,7 @@ async def test_a_gate_is_asked_again_in_strict_about_a_call_that_a_handler_besid
 
     def complete(prompt, model):
         asked.append(prompt)
-        return '{"ok": false, "reason": "no rm"}' if "rm x" in prompt else '{"ok": true}'
+        return with_nonce(prompt, **({"ok": False, "reason": "no rm"} if "rm x" in prompt else {"ok": True}))
 
     async with host_of(path, failures=failures, complete=complete) as host:
         outcome = await host.before_tool(LS)

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+
+
+def with_nonce(prompt, **answer):
+    """A model's answer to this prompt: these fields, and the nonce."""
+    nonce = re.search(r'"nonce" has to be "(\w+)"', prompt)[1]
+    return json.dumps({"nonce": nonce, **answer})
 
 
 class Endpoint(ThreadingHTTPServer):
@@ -19,7 +26,14 @@ class Endpoint(ThreadingHTTPServer):
         self.url = f"http://127.0.0.1:{self.server_port}/v1"
 
     def says(self, content):
-        self.answers.append((200, json.dumps({"choices": [{"message": {"role": "assistant", "content": content}}]})))
+        """Answer with a text, or with the fields of an answer to a hook's prompt."""
+
+        def body(asked):
+            prompt = asked["messages"][0]["content"]
+            text = with_nonce(prompt, **content) if isinstance(content, dict) else content
+            return json.dumps({"choices": [{"message": {"role": "assistant", "content": text}}]})
+
+        self.answers.append((200, body))
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -27,6 +41,8 @@ class Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers["Content-Length"]))
         self.server.asked.append((self.path, dict(self.headers), json.loads(body)))
         status, text = self.server.answers.pop(0)
+        if callable(text):
+            text = text(self.server.asked[-1][2])
         self.send_response(status)
         if status == 307:
             self.send_header("Location", "http://127.0.0.1:1/elsewhere")

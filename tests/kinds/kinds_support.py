@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from endpoint import with_nonce
+
 from picohook import Timeouts
 
 FAR = Timeouts(interceptor=60, approval=60, hello=60, chain=600)
@@ -11,7 +13,10 @@ FAR = Timeouts(interceptor=60, approval=60, hello=60, chain=600)
 
 
 class Model:
-    """A `complete` by script: each answer once and in order; what it was asked is kept."""
+    """A `complete` by script: each answer once and in order; what it was asked is kept.
+
+    An answer is a text, or the fields beside the nonce.
+    """
 
     def __init__(self, *answers: Any) -> None:
         self.answers = list(answers)
@@ -24,4 +29,4 @@ class Model:
         answer = self.answers.pop(0)
         if isinstance(answer, Exception):
             raise answer
-        return answer
+        return with_nonce(prompt, **answer) if isinstance(answer, dict) else answer

@@ -62,12 +62,54 @@ async def test_without_the_extra_the_error_names_it(monkeypatch):
         openai_chat("http://127.0.0.1:1/v1", model="gpt-4o")
 
 
-async def test_a_hook_is_asked_through_it(endpoint):
-    endpoint.says('Let me see. {"action": "skip", "retry_feedback": "it deletes everything"}')
-    hook = HookSpec(name="careful", prompt="Is {{tool_arguments}} safe?", model="judge", stages=("before_tool",))
-    async with Host([hook], timeouts=FAR, complete=openai_chat(endpoint.url, model="gpt-4o")) as host:
-        outcome = await host.before_tool(ToolCall(tool="Bash", arguments={"command": "rm -rf /"}))
+CALL = ToolCall(tool="Bash", arguments={"command": "rm -rf /"})
+SAFE = HookSpec(name="careful", prompt="Is {{tool_arguments}} safe?", model="judge", stages=("before_tool",))
+
+
+async def test_A11_a_hook_asks_with_its_data_apart_and_the_answer_has_to_fit_a_schema(endpoint):
+    endpoint.says({"action": "skip", "retry_feedback": "it deletes everything"})
+    async with Host([SAFE], timeouts=FAR, complete=openai_chat(endpoint.url, model="gpt-4o", n=1)) as host:
+        outcome = await host.before_tool(CALL)
     assert (outcome.action, outcome.reason) == ("deny_tool", "it deletes everything")
-    body = endpoint.asked[0][2]
-    assert body["model"] == "judge"
-    assert body["messages"][0]["content"].startswith('Is {"command":"rm -rf /"} safe?\n')
+    ((_, _, body),) = endpoint.asked
+    assert (body["model"], body["n"]) == ("judge", 1)
+    system, user = body["messages"]
+    assert (system["role"], user["role"]) == ("system", "user")
+    assert system["content"].startswith("Is {{tool_arguments}} safe?\n")
+    assert "rm -rf" in user["content"]
+    assert "rm -rf" not in system["content"]
+    form = body["response_format"]["json_schema"]
+    assert form["strict"] is True
+    assert {"nonce", "action", "tool_arguments"} <= form["schema"]["properties"].keys()
+
+
+@pytest.mark.parametrize("status", [400, 422, 501])
+async def test_an_endpoint_without_structured_output_gets_one_text_and_is_not_tried_again(endpoint, status):
+    complete = openai_chat(endpoint.url, model="gpt-4o")
+    async with Host([SAFE], timeouts=FAR, complete=complete) as host:
+        endpoint.answers.append((status, "what is response_format?"))
+        for _ in range(2):
+            endpoint.says({"action": "skip"})
+            assert (await host.before_tool(CALL)).action == "deny_tool"
+    bodies = [body for _, _, body in endpoint.asked]
+    assert ["response_format" in body for body in bodies] == [True, False, False]
+    assert [message["role"] for message in bodies[1]["messages"]] == ["user"]
+
+
+async def test_an_endpoint_that_refuses_both_forms_is_asked_in_both_the_next_time_too(endpoint):
+    complete = openai_chat(endpoint.url, model="gpt-4o")
+    async with Host([SAFE], timeouts=FAR, complete=complete) as host:
+        for _ in range(2):
+            endpoint.answers += [(400, "too long"), (400, "too long")]
+            outcome = await host.before_tool(CALL)
+            assert outcome.trail[0].error.endswith("answered 400: too long")
+    assert ["response_format" in body for _, _, body in endpoint.asked] == [True, False, True, False]
+
+
+async def test_a_programs_own_response_format_is_used(endpoint):
+    own = {"type": "json_object"}
+    endpoint.says({})
+    complete = openai_chat(endpoint.url, model="gpt-4o", response_format=own)
+    async with Host([SAFE], timeouts=FAR, complete=complete) as host:
+        assert (await host.before_tool(CALL)).trail[0].error is None
+    assert endpoint.asked[0][2]["response_format"] == own

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import functools
+import re
+import time
+import types
 
 import anyio
+import anyio.lowlevel
 import pytest
 from kinds_support import FAR
 
@@ -13,7 +18,9 @@ from picohook import (
     Continue,
     Deny,
     FunctionHook,
+    HookSpec,
     Host,
+    Meta,
     Modify,
     Notes,
     Respond,
@@ -23,6 +30,7 @@ from picohook import (
     ToolResult,
 )
 from picohook.model.payloads import Compaction, Finish, LLMRequest, LLMResponse, Prompt, ToolReturn
+from picohook.transport import reactor
 
 pytestmark = pytest.mark.anyio
 
@@ -142,6 +150,43 @@ def append(where, value):
             append(lambda p: p.result.media, "b"),
             {"result": ToolResult(media=["a", "b"])},
         ),
+        (
+            "after_tool",
+            ToolReturn(tool="a", result=ToolResult(for_llm="secret", for_user="x")),
+            in_place(lambda p: setattr(p.result, "for_llm", "[redacted]")),
+            {"result": ToolResult(for_llm="[redacted]", for_user="x")},
+        ),
+        (
+            "after_tool",
+            ToolReturn(tool="a", result=ToolResult(for_llm="secret")),
+            in_place(lambda p: setattr(p, "result", {"for_llm": "[redacted]", "async": True})),
+            {"result": ToolResult(for_llm="[redacted]", async_=True)},
+        ),
+        ("before_prompt", Prompt(prompt="p"), in_place(lambda p: setattr(p, "prompt", "q")), {"prompt": "q"}),
+        (
+            "before_llm",
+            LLMRequest(system_prompt="p"),
+            in_place(lambda p: setattr(p, "system_prompt", "q")),
+            {"system_prompt": "q"},
+        ),
+        (
+            "after_llm",
+            LLMResponse(response={"content": "hm", "tool_calls": []}),
+            in_place(lambda p: setattr(p, "response", {"content": "ah"})),
+            {"response": {"content": "ah"}},
+        ),
+        (
+            "before_tool",
+            ToolCall(tool="a"),
+            in_place(lambda p: (setattr(p, "tool", "b"), setattr(p, "arguments", {"x": 1}))),
+            {"tool": "b", "arguments": {"x": 1}},
+        ),
+        (
+            "after_compact",
+            Compaction(scope="auto", messages=[{"role": "user"}]),
+            in_place(lambda p: setattr(p, "messages", [])),
+            {"messages": []},
+        ),
         ("before_finish", Finish(), append(lambda p: p.messages, {"role": "user"}), {"messages": [{"role": "user"}]}),
     ],
 )
@@ -158,6 +203,8 @@ async def test_a_change_in_place_is_a_modify(stage, payload, function, left):
         ("before_tool", ToolCall(tool="a", context={"a": 1}), lambda p: p.context.update(a=2), "context"),
         ("after_tool", ToolReturn(tool="a", result=ToolResult()), lambda p: p.arguments.update(a=2), "arguments"),
         ("before_finish", Finish(), lambda p: p.response.update(a=2), "response"),
+        ("after_tool", ToolReturn(tool="a", result=ToolResult()), lambda p: setattr(p, "tool", "b"), "tool"),
+        ("before_tool", ToolCall(tool="a"), lambda p: setattr(p, "meta", Meta(turn_id="t")), "meta"),
     ],
 )
 async def test_a_forbidden_change_in_place_is_its_failure(stage, payload, change, names):
@@ -165,6 +212,23 @@ async def test_a_forbidden_change_in_place_is_its_failure(stage, payload, change
         outcome = await getattr(host, stage)(payload)
     assert outcome.payload is payload
     assert outcome.trail[0].error == f"it changed {names} in place, which no hook can change at {stage}: change a copy"
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        (lambda p: setattr(p.result, "for_llm", 5), "1 validation error for ToolResult"),
+        (lambda p: setattr(p, "result", None), "1 validation error for ToolReturn"),
+        (lambda p: setattr(p.result, "for_lm", ""), "1 validation error for ToolResult"),
+        (lambda p: setattr(p.meta, "turn_id", ""), "1 validation error for Meta"),
+    ],
+)
+async def test_a_wrong_value_in_place_is_its_failure(change, error):
+    returned = ToolReturn(tool="a", result=ToolResult(for_llm="secret"))
+    async with Host([FunctionHook("hook", {"after_tool": in_place(change)}, on_failure="deny")], timeouts=FAR) as host:
+        outcome = await host.after_tool(returned)
+    assert outcome.action == "abort_turn"
+    assert error in outcome.trail[0].error
 
 
 async def test_a_change_in_place_that_it_may_not_make_is_left_out():
@@ -293,3 +357,226 @@ async def test_a_function_that_cleans_up_after_a_cancellation_does_not_hide_it()
                 scope.cancel()
     assert scope.cancelled_caught
     assert cleaned == [1]
+
+
+# Awaitables.
+
+
+async def denies(_):
+    await anyio.lowlevel.checkpoint()
+    return Deny("no")
+
+
+class Denies:
+    """Callable in an async way."""
+
+    async def __call__(self, call):
+        return await denies(call)
+
+
+class Later:
+    """An awaitable that is no coroutine. As a function, the class is called with the call."""
+
+    def __init__(self, call):
+        self.call = call
+
+    def __await__(self):
+        return denies(self.call).__await__()
+
+
+def plainly(function):
+    """A plain function that returns a coroutine."""
+
+    def plain(argument):
+        return function(argument)
+
+    return plain
+
+
+async def returns_one(call):
+    return denies(call)
+
+
+@types.coroutine
+def old_style(call):
+    return (yield from denies(call).__await__())
+
+
+AWAITABLES = {
+    "a coroutine function": denies,
+    "an object": Denies(),
+    "its method": Denies().__call__,
+    "a partial": functools.partial(lambda _, call: denies(call), 1),
+    "a partial of an async function": functools.partial(denies),
+    "a partial of an object": functools.partial(Denies()),
+    "a plain function": plainly(denies),
+    "a plain function that returns an awaitable": Later,
+    "a plain function of a partial": functools.partial(Later),
+    "an async function that returns a coroutine": returns_one,
+    "a plain function that returns one that returns one": plainly(returns_one),
+    "one of another Python": old_style,
+}
+
+
+@pytest.mark.parametrize("function", AWAITABLES)
+async def test_what_a_function_returns_is_awaited(function):
+    hook = FunctionHook("hook", {"before_tool": AWAITABLES[function], "approve_tool": AWAITABLES[function]})
+    async with Host([hook], timeouts=FAR) as host:
+        outcomes = await host.before_tool(CALL), await host.approve_tool(CALL)
+    assert [(one.action, one.reason, one.trail[0].error) for one in outcomes] == [("deny_tool", "no", None)] * 2
+
+
+async def test_an_error_in_what_a_function_returns_is_its_failure():
+    async def fails(_):
+        raise ValueError("broken")
+
+    hook = FunctionHook("hook", {"before_tool": plainly(fails)}, on_failure="deny")
+    async with Host([hook], timeouts=FAR) as host:
+        outcome = await host.before_tool(CALL)
+    assert outcome.action == "deny_tool"
+    assert outcome.trail[0].error.startswith("ValueError: broken (test_function.py:")
+
+
+async def test_an_event_is_awaited_too():
+    told = []
+
+    async def tell(event):
+        await anyio.lowlevel.checkpoint()
+        told.append(event.kind)
+
+    async with Host([FunctionHook("hook", on_event=plainly(tell), observe=["turn_start"])]) as host:
+        await host.emit_and_wait("turn_start")
+    assert told == ["turn_start"]
+
+
+# A function that holds the event loop.
+
+LIMIT, HOLDS = 0.02, 0.03
+
+
+@pytest.fixture
+def a_loop_that_is_held_soon(monkeypatch):
+    monkeypatch.setattr(reactor, "HELD", LIMIT)
+
+
+EACH = {
+    "before_prompt": Prompt(prompt="p"),
+    "before_llm": LLMRequest(),
+    "after_llm": LLMResponse(response={}),
+    "before_tool": CALL,
+    "approve_tool": CALL,
+    "after_tool": ToolReturn(tool="a", result=ToolResult()),
+    "before_finish": Finish(),
+    "before_compact": Compaction(scope="auto"),
+    "after_compact": Compaction(scope="auto"),
+}
+
+
+def holding(answer=None, *, waits=False):
+    """A function that holds the event loop, and maybe waits before and after that."""
+
+    async def function(_):
+        if waits:
+            await anyio.lowlevel.checkpoint()
+        time.sleep(HOLDS)
+        if waits:
+            await anyio.lowlevel.checkpoint()
+        return answer
+
+    return function
+
+
+@pytest.mark.parametrize("stage", EACH)
+@pytest.mark.parametrize("waits", [True, False])
+@pytest.mark.usefixtures("a_loop_that_is_held_soon")
+async def test_A12_a_function_that_blocks_past_its_deadline_is_late_and_named(stage, waits, journal):
+    function = holding(True if stage == "approve_tool" else None, waits=waits)
+    hook = FunctionHook("slow", {stage: function}, timeout=LIMIT, approval_timeout=LIMIT, on_failure="abort")
+    async with Host([hook], timeouts=FAR, logger=journal) as host:
+        outcome = await getattr(host, stage)(EACH[stage])
+    assert outcome.action in {"abort_turn", "deny_tool"}
+    assert not outcome.approved
+    assert (outcome.trail[0].error, outcome.trail[0].failure) == ("no answer in time", "timeout")
+    (line,) = journal.all("held the event loop")
+    assert line["hook"] == "slow"
+    assert re.fullmatch(r"a function of it did not wait for \d+\.\d s: call what blocks in a thread", line["why"])
+
+
+@pytest.mark.usefixtures("a_loop_that_is_held_soon")
+async def test_A12_a_function_that_blocks_again_and_again_is_named_once_in_a_while(journal):
+    hook = FunctionHook("slow", {"before_tool": holding()}, on_event=holding(), observe=["turn_start"])
+    async with Host([hook], timeouts=FAR, logger=journal) as host:
+        await host.before_tool(CALL)
+        await host.emit_and_wait("turn_start")
+    assert len(journal.all("held the event loop", hook="slow")) == 1
+
+
+@pytest.mark.usefixtures("a_loop_that_is_held_soon")
+async def test_A12_a_hook_that_waits_is_late_when_another_one_held_the_loop(journal):
+    """Two calls at once: the hook of one holds the loop past the deadline of the other, which has its answer by then."""
+    began, go_on = anyio.Event(), anyio.Event()
+
+    async def waits(_):
+        began.set()
+        await go_on.wait()
+        return True
+
+    async def blocks(_):
+        await began.wait()
+        go_on.set()
+        time.sleep(HOLDS)
+        return True
+
+    hooks = [
+        FunctionHook("waits", {"approve_tool": waits}, approval_timeout=LIMIT),
+        FunctionHook("blocks", {"approve_tool": blocks}),
+    ]
+    async with Host(hooks, timeouts=FAR, logger=journal) as host:
+        outcome = await host.approve_tool(CALL)
+    assert outcome.approved is False
+    assert outcome.reason == "hook waits failed: no answer in time"
+    assert [line["hook"] for line in journal.all("held the event loop")] == ["blocks"]
+
+
+async def test_A12_a_hook_is_late_when_the_program_held_the_loop(journal):
+    began, go_on = anyio.Event(), anyio.Event()
+
+    async def waits(_):
+        began.set()
+        await go_on.wait()
+
+    hook = FunctionHook("waits", {"before_tool": waits}, timeout=LIMIT, on_failure="deny")
+    outcomes = []
+
+    async def ask():
+        outcomes.append(await host.before_tool(CALL))
+
+    async with Host([hook], timeouts=FAR, logger=journal) as host, anyio.create_task_group() as tasks:
+        tasks.start_soon(ask)
+        await began.wait()
+        go_on.set()
+        time.sleep(HOLDS)
+    assert (outcomes[0].action, outcomes[0].trail[0].error) == ("deny_tool", "no answer in time")
+    assert not journal.all("held the event loop")
+
+
+@pytest.mark.usefixtures("a_loop_that_is_held_soon")
+async def test_A12_a_model_that_blocks_the_loop_is_named_by_its_hook(journal):
+    async def complete(prompt, model):
+        time.sleep(HOLDS)
+        return ""
+
+    async with Host(
+        [HookSpec(name="judge", prompt="x", stages=("before_tool",))], complete=complete, logger=journal
+    ) as host:
+        await host.before_tool(CALL)
+    assert [line["hook"] for line in journal.all("held the event loop")] == ["judge"]
+
+
+async def test_a_function_that_only_waits_is_not_named(journal):
+    async def waits(_):
+        await anyio.sleep(reactor.HELD + 0.01)
+
+    async with Host([FunctionHook("waits", {"before_tool": waits})], timeouts=FAR, logger=journal) as host:
+        await host.before_tool(CALL)
+    assert not journal.all("held the event loop")

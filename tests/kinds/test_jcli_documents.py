@@ -61,7 +61,7 @@ print(json.dumps({"user_input": "[12:00] " + given["user_input"]}))
 async def test_the_example_configuration(config, tmp_path, monkeypatch, journal):
     monkeypatch.setenv("HOME", str(tmp_path))
     config(".jdata/agent/hooks/inject_time.py", INJECT_TIME)
-    host, model = run_yaml(config, EXAMPLE, '{"action":"skip"}', "{}", logger=journal)
+    host, model = run_yaml(config, EXAMPLE, {"action": "skip"}, {}, logger=journal)
     async with host:
         async with host.session("s1"):
             prompt = await host.before_prompt(Prompt(prompt="hello"))
@@ -71,7 +71,8 @@ async def test_the_example_configuration(config, tmp_path, monkeypatch, journal)
             assert (await host.before_tool(READ)).trail[0].skipped
         await journal.seen("ignored a part of its answer", at="session_start", fields="inject_messages")
     assert len(model.prompts) == 2
-    assert model.prompts[0].startswith('审查工具调用是否安全:工具=Bash 参数={"command":"ls"}\n如果不安全')
+    assert model.prompts[0].startswith("审查工具调用是否安全:工具={{tool_name}} 参数={{tool_arguments}}\n如果不安全")
+    assert r'{"tool_name":"Bash","tool_arguments":"{\"command\":\"ls\"}"}' in model.prompts[0].data
 
 
 # 示例 1: the LLM that corrects.
@@ -91,7 +92,7 @@ post_llm_response:
 
 
 async def test_example_1_the_answer_is_sent_back_with_feedback_until_it_is_clean(config):
-    host, model = run_yaml(config, CORRECTOR, '{"action": "stop", "retry_feedback": "审查反馈:请修正"}', "{}")
+    host, model = run_yaml(config, CORRECTOR, {"action": "stop", "retry_feedback": "审查反馈:请修正"}, {})
     requests = []
 
     async def complete(request):
@@ -102,8 +103,8 @@ async def test_example_1_the_answer_is_sent_back_with_feedback_until_it_is_clean
         response = await host.run_llm(LLMRequest(messages=MESSAGES), complete)
     assert response.response["content"] == "I cannot tell you."
     assert requests == [MESSAGES, [*MESSAGES, {"role": "user", "content": "审查反馈:请修正"}]]
-    assert "\npassword: 1234\n" in model.prompts[0]
-    assert "\nI cannot tell you.\n" in model.prompts[1]
+    assert '"password: 1234"' in model.prompts[0].data
+    assert '"I cannot tell you."' in model.prompts[1].data
 
 
 async def test_example_1_an_unreadable_verdict_is_asked_for_again_and_then_ignored(config):
@@ -131,12 +132,13 @@ pre_send_message:
 
 
 async def test_example_2_a_message_is_refused_with_feedback_by_the_model_that_is_named(config):
-    host, model = run_yaml(config, MESSAGE_CHECK, 'Sure: {"action":"stop","retry_feedback":"be polite"} There.')
+    host, model = run_yaml(config, MESSAGE_CHECK, {"action": "stop", "retry_feedback": "be polite"})
     async with host:
         outcome = await host.before_prompt(Prompt(prompt="rude words"))
     assert (outcome.action, outcome.payload.prompt) == ("modify", "be polite")
     assert model.models == ["gpt-4o-mini"]
-    assert model.prompts[0].startswith("审查用户消息是否合规:rude words\n")
+    assert model.prompts[0].startswith("审查用户消息是否合规:{{user_input}}\n")
+    assert '"rude words"' in model.prompts[0].data
 
 
 # 示例 3 and 4: scripts.
@@ -204,7 +206,7 @@ pre_tool_execution:
 
 
 async def test_example_5_only_the_tools_of_the_filter_are_looked_at(config):
-    host, model = run_yaml(config, FILTERED, '{"action": "skip"}', '{"action": "skip"}')
+    host, model = run_yaml(config, FILTERED, {"action": "skip"}, {"action": "skip"})
     async with host:
         actions = [(await host.before_tool(ToolCall(tool=tool))).action for tool in ("Bash", "Shell", "Bash2", "bash")]
         (status,) = host.status().hooks

@@ -40,13 +40,14 @@ after = ["shell"]
 async def test_hooks_of_every_kind_are_asked_in_one_chain(config, tmp_path):
     config("guards.py", "def guard(prompt):\n    return {'prompt': prompt.prompt.upper()}\n")
     path = config("picohook.toml", ALL.replace('command = ["python3", "gate.py"]', "enabled = false\nrun = 'true'"))
-    model = Model('{"action": "skip", "retry_feedback": "no"}')
+    model = Model({"action": "skip", "retry_feedback": "no"})
     async with Host.from_config(path, complete=model) as host:
         assert [hook.name for hook in host.asked_at("before_tool")] == ["shell", "judge"]
         outcome = await host.before_tool(CALL)
         assert (await host.before_prompt(Prompt(prompt="hello"))).payload.prompt == "HELLO"
     assert (outcome.action, outcome.reason, outcome.payload.arguments) == ("deny_tool", "no", {"by": "before_tool"})
-    assert model.prompts[0].startswith('Is {"by":"before_tool"} safe?')
+    assert model.prompts[0].startswith("Is {{tool_arguments}} safe?")
+    assert r'{"tool_arguments":"{\"by\":\"before_tool\"}"}' in model.prompts[0].data
 
 
 @pytest.mark.parametrize("name", ["process", "shell", "function", "judge"])

@@ -142,7 +142,7 @@ pre_send_message:
 
 
 async def test_jclis_example_2_the_feedback_goes_to_the_model_in_place_of_the_refused_message(config):
-    reviewer = Model('{"action": "stop", "retry_feedback": "ask politely"}')
+    reviewer = Model({"action": "stop", "retry_feedback": "ask politely"})
     agent = Agent({"content": "of course"})
     host = Host.from_config(config("hooks.yaml", REVIEW), complete=reviewer)
     async with host, host.session("s1") as session, session.turn("rude words") as turn:
@@ -162,7 +162,7 @@ post_llm_response:
 
 
 async def test_jclis_example_1_the_turn_ends_with_the_corrected_answer(config):
-    corrector = Model('{"action": "stop", "retry_feedback": "no passwords"}', "{}")
+    corrector = Model({"action": "stop", "retry_feedback": "no passwords"}, {})
     agent = Agent({"content": "password: 1234"}, {"content": "I cannot tell you."})
     host = Host.from_config(config("hooks.yaml", CORRECT), complete=corrector)
     async with host, host.session("s1") as session, session.turn("what is it?") as turn:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 import pytest
+from endpoint import with_nonce
 from loops import by_turns as anyio_backend  # noqa: F401
 from tests_of_models import ASK, model_table
 
@@ -17,7 +18,7 @@ from .conftest import trust_all
 pytestmark = pytest.mark.anyio
 
 CALL = {"tool": "bash", "arguments": {"command": "ls"}}
-DENIES = '{"action": "skip", "retry_feedback": "not that"}'
+DENIES = {"action": "skip", "retry_feedback": "not that"}
 """What the model says."""
 
 
@@ -31,12 +32,14 @@ async def test_a_prompt_hook_asks_the_model_that_its_file_names(user, endpoint, 
     ((where, headers, body),) = endpoint.asked
     assert (where, headers["Authorization"]) == ("/v1/chat/completions", "Bearer sk-secret")
     assert (body["model"], body["temperature"]) == ("m1", 0)
-    assert body["messages"][0]["content"].startswith("Is bash harmless?")
+    instruction, data = (message["content"] for message in body["messages"])
+    assert instruction.startswith("Is {{tool_name}} harmless?")
+    assert '{"tool_name":"bash"}' in data
 
 
 async def test_a_hook_may_name_another_model_of_the_same_endpoint(user, endpoint):
     path = user.write("named.toml", model_table(endpoint) + ASK + 'model = "m2"\n')
-    endpoint.says("{}")
+    endpoint.says({})
     async with Host.from_config(path) as host:
         await host.before_tool(CALL)
     assert endpoint.asked[0][2]["model"] == "m2"
@@ -44,7 +47,7 @@ async def test_a_hook_may_name_another_model_of_the_same_endpoint(user, endpoint
 
 async def test_a_programs_own_complete_replaces_the_configurations_model(user, endpoint):
     path = user.write("named.toml", model_table(endpoint, key_env="NOT_SET") + ASK)
-    async with Host.from_config(path, complete=lambda prompt, model: DENIES) as host:
+    async with Host.from_config(path, complete=lambda prompt, model: with_nonce(prompt, **DENIES)) as host:
         assert (await host.before_tool(CALL)).action == "deny_tool"
     assert endpoint.asked == []
 
@@ -54,7 +57,7 @@ async def test_a_file_of_jclis_asks_the_model_of_the_users_own_configuration(use
     text = 'pre_send_message:\n  - type: llm\n    prompt: "ok? {{user_input}}"\n'
     jcli = user.write(user.jcli, text)
     for host in (Host.from_config(jcli), Host.discover()):
-        endpoint.says('{"action": "stop", "retry_feedback": "politely"}')
+        endpoint.says({"action": "stop", "retry_feedback": "politely"})
         async with host:
             assert (await host.before_prompt({"prompt": "hey you"})).payload.prompt == "politely"
     assert len(endpoint.asked) == 2
@@ -110,7 +113,7 @@ async def test_a_reload_applies_another_model(user, endpoint):
     async with Host.from_config(path) as host:
         path.write_text(path.read_text().replace('"m1"', '"m9"'))
         await host.reload()
-        endpoint.says("{}")
+        endpoint.says({})
         await host.before_tool(CALL)
     assert endpoint.asked[0][2]["model"] == "m9"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 import unicodedata
 
 import anyio
@@ -460,6 +461,27 @@ async def test_progress_moves_the_deadline_of_the_call_it_names(board):
             for _ in range(6):
                 line.go_on()
         assert outcomes[0].trail[0].error is None
+
+
+@pytest.mark.parametrize("more", [[], [["write", "PROGRESS"]]], ids=["an answer", "progress and an answer"])
+async def test_A9_what_a_process_says_while_the_loop_stands_still_past_the_deadline_is_late(board, more):
+    steps = [[name, PROGRESS] for name, _ in more]
+    spec = scripted("h", ["hello", {"capabilities": {"progress": True}}], SERVE, timeout=0.2, on_failure="deny")
+    async with Host([spec], timeouts=FAR) as host:
+        await host.before_tool(asking())
+        outcomes = []
+
+        async def ask():
+            told = [board.call("asked"), ["wait"], *steps, ["reply", {}], ["tell", "answered"]]
+            outcomes.append(await host.before_tool(asking(*told)))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(ask)
+            line = await board.line("asked")
+            line.go_on()
+            time.sleep(0.3)  # the answer is written and the deadline is over, and the loop has seen neither
+        assert outcomes[0].action == "deny_tool"
+        assert outcomes[0].trail[0].failure == "timeout"
 
 
 PROGRESS = '{"jsonrpc":"2.0","method":"host.progress","params":{"id":{id}}}\n'

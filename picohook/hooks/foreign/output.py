@@ -65,10 +65,9 @@ def _has_object(text: str, known: Collection[str]) -> bool:
     return False
 
 
-def read_ok(text: str, *, strict: bool) -> tuple[bool, dict[str, Any]]:
+def read_ok(text: str) -> tuple[bool, dict[str, Any]]:
     """Whether a model answered `{"ok": true}`, and its whole answer. Raises `HookReplyError` if it has no `ok`."""
-    start, end = text.find("{"), text.rfind("}")
-    answer = read_object(text[start : end + 1] if start >= 0 else "", strict=strict) or {}
+    answer = read_object(text, strict=True) or {}
     good = flag(answer, "ok")
     if good is None:
         raise HookReplyError('the model did not answer {"ok": true} or {"ok": false, "reason": "..."}')

@@ -24,7 +24,7 @@ from ...protocol.codec import encode
 from ...wire.text import explain
 from ..foreign.contract import HandlerAnswer, HandlerResult
 from ..foreign.strict import decoded
-from ..function import THREADS, call
+from ..model_prompt import ModelOfHook, ModelPrompt
 from ..queued_events import QueuedEventsHook
 from .file_text import file_text
 from .http import filled, post
@@ -48,7 +48,9 @@ MOST_LATE = 64
 """How many texts of handlers in the background are kept for the next prompt."""
 DAY = 86_400.0
 """Seconds for a handler in the background."""
-_FORM = '\n\nAnswer with one JSON object and nothing else: {"ok": true}, or {"ok": false, "reason": "why not"}.'
+_STANDS_FOR = "$ARGUMENTS stands for the data."
+_FORM = 'The others are "ok", true or false, and where that is false "reason", why not.'
+_FIELDS = {"ok": "boolean", "reason": "string", "impossible": "boolean"}
 
 
 class _Blocks(NamedTuple):
@@ -77,7 +79,7 @@ class HandlersHook(QueuedEventsHook):
 
     def open(self, host: HostServices) -> None:
         super().open(host)
-        self._threads = anyio.CapacityLimiter(THREADS)
+        self._model = ModelOfHook(self.spec, host)
         self._files = FileThreads()
         self._group = self.spec.filter
         self._dialect = self._group.contract
@@ -339,12 +341,16 @@ class HandlersHook(QueuedEventsHook):
             match handler.rule.kind:
                 case "command":
                     done = await self._runners[index].run(stdin, deadline, handler_input.env, self._dialect.hides)
-                    return HandlerResult(done.exit_code, done.stdout.decode("utf-8", "replace"), done.stderr_tail)
+                    result = HandlerResult(done.exit_code, done.stdout.decode("utf-8", "replace"), done.stderr_tail)
                 case "http":
-                    return HandlerResult(stdout=await self._post(handler, stdin, deadline))
+                    result = HandlerResult(stdout=await self._post(handler, stdin, deadline))
                 case "prompt":
-                    return HandlerResult(stdout=await self._complete(handler, stdin, deadline))
-            raise HookError(f"it cannot be run: {handler.rule.why}")  # noqa: TRY301 - all failures are taken alike
+                    result = HandlerResult(stdout=await self._complete(handler, stdin, deadline))
+                case _:
+                    raise HookError(f"it cannot be run: {handler.rule.why}")  # noqa: TRY301 - all failures are taken alike
+            if self._host.reactor.now() > deadline:
+                raise HookTimeoutError("no answer in time")  # noqa: TRY301 - likewise
+            return result
         except HookError as error:
             return HandlerResult(failure=error)
         except Exception as error:  # noqa: BLE001 - a handler can fail in any way
@@ -356,17 +362,11 @@ class HandlersHook(QueuedEventsHook):
         return await post(handler.spec.url, headers, stdin, within=left, limit=self.spec.max_line_bytes)
 
     async def _complete(self, handler: Handler, stdin: bytes, deadline: float) -> str:
-        complete = None if self._host.model_of is None else self._host.model_of(self.spec)
-        if complete is None:
-            raise HookError("there is no model to ask: name one in [model] of the configuration")
-        template, text = handler.spec.prompt or "", stdin.decode()
-        prompt = template.replace("$ARGUMENTS", text) if "$ARGUMENTS" in template else f"{template}\n\n{text}"
-        with anyio.CancelScope(deadline=deadline):
-            answer = await call(complete, prompt + _FORM, handler.spec.model, threads=self._threads)
-            if not isinstance(answer, str):
-                raise HookReplyError(f"`complete` returned {type(answer).__name__}, not a text")
-            return answer
-        raise HookTimeoutError("its model did not answer in time")
+        template, event = handler.spec.prompt or "", self._group.event
+        prompt = ModelPrompt.make(
+            template, stdin.decode(), event=event, stands_for=_STANDS_FOR, form=_FORM, fields=_FIELDS
+        )
+        return encode(await self._model.ask(prompt, handler.spec.model, deadline)).decode()
 
 
 def _after(payload: ToolCall, decision: Decision) -> ToolCall:

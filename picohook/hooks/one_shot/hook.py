@@ -60,8 +60,6 @@ class OneShotHook(QueuedEventsHook):
         stage, payload = question.stage, question.payload
         name, context = self.contract.question(stage, payload, self.cwd)
         result = await self._ask(name, context, question.deadline)
-        if stage.approves and self._host.reactor.now() > question.deadline:
-            raise HookTimeoutError("no answer in time", hook=self.name)
         decision: Decision = self.contract.decide(stage, payload, result)
         return decision
 

@@ -244,7 +244,8 @@ class Calls:
             return self._failure(f"no worker serves {self._served!r}", ABSENT)
         if message.head != answer_head(digest) and message.headers.get(headers.DIGEST) != digest.decode():
             return self._failure("its answer is to another question: it does not repeat the digest", DIGEST)
-        if not stage.approves:
+        is_late = self._reactor.now() > promise.deadline
+        if not (stage.approves or is_late):
             digits, short = COMPACT.read(message.data)
             if digits == b"%d" % promise.request:
                 if short is CONTINUE_REPLY:
@@ -256,7 +257,7 @@ class Calls:
             return None
         if reply.code == BUSY_CODE:
             return self._failure(reply.error or "all its workers are busy", BUSY)
-        if stage.approves and self._reactor.now() > promise.deadline:
+        if is_late:
             return Failure(HookTimeoutError("its answer came after the deadline", hook=self._name))
         try:
             return self._read(stage, reply)
@@ -275,7 +276,8 @@ class Calls:
                 return Reply(error="its answer has the id of another question")
             return read_response(message, strict=promise.about[0].approves)
         if isinstance(message, Notification) and message.method == words.PROGRESS:
-            promise.deadline = min(self._reactor.now() + promise.timeout, promise.limit)
+            if (now := self._reactor.now()) <= promise.deadline:
+                promise.deadline = min(now + promise.timeout, promise.limit)
             return None
         return Reply(error=f"its answer is not a reply: {show(line)}")
 

@@ -47,11 +47,7 @@ def decode(event: str, rule: Rule, result: HandlerResult, failures: Failures) ->
     try:
         if result.failure is not None:
             raise result.failure
-        answer = (
-            _of_prompt(event, rule, result, strict)
-            if rule.kind == "prompt"
-            else _of_process(event, rule, result, strict)
-        )
+        answer = _of_prompt(event, rule, result) if rule.kind == "prompt" else _of_process(event, rule, result, strict)
     except HookError as error:
         if rule.blocks_on_failure and EVENTS[event].blocks:
             return HandlerAnswer("deny", str(error))
@@ -151,11 +147,14 @@ def _ignored(event: str, printed: Mapping[str, Any], inner: Mapping[str, Any]) -
     return at_top + inside
 
 
-def _of_prompt(event: str, rule: Rule, result: HandlerResult, strict: bool) -> HandlerAnswer:  # noqa: FBT001 - likewise
-    """Returns the answer in a model's `{"ok": ..., "reason": ...}`."""
-    good, printed = read_ok(result.stdout, strict=strict)
+def _of_prompt(event: str, rule: Rule, result: HandlerResult) -> HandlerAnswer:
+    """Returns the answer in a model's `{"ok": ..., "reason": ...}`.
+
+    At PermissionRequest a refusal denies. In Claude Code it leaves the question to a person, who may not be there.
+    """
+    good, printed = read_ok(result.stdout)
     reason = shortened(text_field(printed, "reason"))
-    if good or (event == "PermissionRequest" and not strict):
+    if good:
         return HandlerAnswer()
     if event in {"Stop", "SubagentStop"}:
         impossible = flag(printed, "impossible")

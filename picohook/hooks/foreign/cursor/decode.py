@@ -95,7 +95,7 @@ def _is_variable(name: str, value: Any) -> bool:
 
 def _of_prompt(event: str, result: HandlerResult) -> HandlerAnswer:
     """Returns the answer in a model's `{"ok": ..., "reason": ...}`."""
-    good, printed = read_ok(result.stdout, strict=True)
+    good, printed = read_ok(result.stdout)
     reason = shortened(text_field(printed, "reason"))
     if good:
         return HandlerAnswer()
