@@ -104,7 +104,10 @@ FAULTS: dict[str, tuple[str, str]] = {
     "A8": ("a guard fails", "denied, unless it is set to continue"),
     "A9": ("a yes after the deadline", "stays denied"),
     "A10": ("hostile text in reasons, feedback, names, errors", "cut to its limit, and escaped where people read it"),
-    "A11": ("a model that refuses quotes a yes of the call", "a failure: an answer is one JSON object with this question's nonce"),
+    "A11": (
+        "a model that refuses quotes a yes of the call",
+        "a failure: an answer is one JSON object with this question's nonce",
+    ),
     "A12": ("a function holds the event loop past a deadline", "a time-out, and the log names the hook that held it"),
     "A16": (
         "an agent of a framework makes a call before it asks hooks, or is told to ask none",

@@ -304,7 +304,8 @@ def test_what_is_impossible_does_not_keep_a_turn_from_its_end():
 
 def test_a_model_that_says_neither_has_failed():
     assert isinstance(decided("PreToolUse", Said("I think so.", kind="prompt")), HookReplyError)
-    assert decided("PreToolUse", Said("I think so.", kind="prompt"), failures="vendor") == CONTINUE
+    denied = decided("PreToolUse", Said("I think so.", kind="prompt"), failures="vendor")
+    assert isinstance(denied, Deny)
 
 
 @pytest.mark.parametrize(
