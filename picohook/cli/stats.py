@@ -7,7 +7,6 @@ from typing import Any
 from ..engine.status import HostStatus
 from ..errors import PicohookError
 from ..observe.metrics import QUANTILES
-from ..observe.prometheus import prometheus
 from ..wire import written_files
 from ..wire.text import escape
 from . import output
@@ -74,6 +73,8 @@ def _causes(counts: dict[str, Any]) -> str:
 
 def write_prometheus(status: HostStatus, path: str) -> None:
     """Write counts and times in Prometheus' text format, to stdout for `-`. Replaces a file in one step."""
+    from ..observe.prometheus import prometheus  # noqa: PLC0415 - needs an extra
+
     text = prometheus(status.wire())
     if path == "-":
         output.verbatim("\n".join(map(escape, text.rstrip("\n").split("\n"))))

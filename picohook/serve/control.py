@@ -13,7 +13,6 @@ from ..hooks.base import StateChange
 from ..model.decisions import Outcome
 from ..model.proof import Proof
 from ..model.stages import STAGES
-from ..observe.prometheus import prometheus
 from .server.connection import Connection, ConnectionLimits, two_descriptors
 from .server.dispatch import Dispatcher, Method, Params
 from .server.jsonrpc import REFUSED
@@ -105,6 +104,8 @@ async def _list(context: ControlContext, _: Params) -> dict[str, Any]:
 
 
 async def _metrics(context: ControlContext, _: Params) -> str:
+    from ..observe.prometheus import prometheus  # noqa: PLC0415 - needs an extra
+
     return prometheus(context.host.status().wire())
 
 

@@ -148,7 +148,7 @@ def test_prometheus_gets_it_on_standard_output_after_the_data(moody):
     done = run(moody, "--prometheus", "-", "--json")
     data, _, text = done.out.partition("# HELP ")
     assert data.count("\n") == 4
-    assert 'picohook_up{hook="moody"} 1\n' in text
+    assert 'picohook_up{hook="moody"} 1.0\n' in text
 
 
 def test_prometheus_gets_it_through_a_pipe(moody):

@@ -83,7 +83,7 @@ async def test_list(path):
 async def test_metrics(path):
     async with Host([scripted("one")], control=path):
         text = await control("metrics", "--control", path)
-        assert 'picohook_up{hook="one"} 1\n' in text
+        assert 'picohook_up{hook="one"} 1.0\n' in text
         assert json.loads(await control("metrics", "--control", path, "--json")) == text
 
 

@@ -68,8 +68,8 @@ async def test_metrics_are_in_prometheus_format(path, connect):
     async with Host([scripted("one")], control=path) as host:
         await host.before_tool(CALL)
         text = await (await connect()).result("metrics")
-        assert 'picohook_up{hook="one"} 1\n' in text
-        assert 'picohook_executions_total{hook="one",stage="before_tool"} 1\n' in text
+        assert 'picohook_up{hook="one"} 1.0\n' in text
+        assert 'picohook_executions_total{hook="one",stage="before_tool"} 1.0\n' in text
 
 
 async def test_reload_applies_the_configuration_and_returns_the_changes(path, connect, tmp_path):

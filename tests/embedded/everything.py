@@ -22,8 +22,7 @@ import anyio.to_thread
 from picohook import AuditLog, FunctionHook, Host, Prompt, Recorder, ToolCall
 from picohook.cli.control_client import ask, connected, request
 from picohook.listeners.ledger import verify
-from picohook.observe.log import Log
-from picohook.serve.metrics_endpoint import open_metrics_endpoint
+from picohook.serve.metrics_endpoint import metrics_endpoint
 from picohook.serve.sidecar import Sidecar
 
 PATIENCE = 30
@@ -153,12 +152,8 @@ class Tried:
             sidecar.end()
 
     async def _the_metrics(self, host):
-        server = await open_metrics_endpoint(host, "127.0.0.1:0", Log())
-        address = f"http://127.0.0.1:{server.listening.socket.getsockname()[1]}/metrics"
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(server.run)
-            assert b"picohook" in await in_thread(fetched, address)
-            tasks.cancel_scope.cancel()
+        async with metrics_endpoint(host, "127.0.0.1:0") as server:
+            assert b"picohook" in await in_thread(fetched, f"http://127.0.0.1:{server.server_port}/metrics")
 
     async def _a_watched_configuration(self, host):
         reloaded = anyio.Event()

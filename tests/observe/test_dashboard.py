@@ -15,8 +15,7 @@ import anyio.to_thread
 import pytest
 
 from picohook import Continue, Deny, FunctionHook, Host
-from picohook.observe.log import Log
-from picohook.serve.metrics_endpoint import open_metrics_endpoint
+from picohook.serve.metrics_endpoint import metrics_endpoint
 
 DASHBOARD = json.loads((Path(__file__).parents[2] / "docs/how-to/grafana.json").read_text())
 QUERIES = {
@@ -64,12 +63,14 @@ async def answers_of_prometheus(path):
         FunctionHook("broken", {"before_tool": fail}),
         FunctionHook("sound", {"before_tool": lambda call: Continue() if call.tool == "read" else Deny("no")}),
     ]
-    async with ScrapedHost(*hooks) as host, anyio.create_task_group() as tasks:
+    async with (
+        ScrapedHost(*hooks) as host,
+        metrics_endpoint(host, "127.0.0.1:0") as endpoint,
+        anyio.create_task_group() as tasks,
+    ):
         await ask(host)
-        endpoint = await open_metrics_endpoint(host, "127.0.0.1:0", Log(None))
-        tasks.start_soon(endpoint.run)
         config = path / "prometheus.yml"
-        config.write_text(CONFIG.format(port=endpoint.listening.socket.getsockname()[1]))
+        config.write_text(CONFIG.format(port=endpoint.server_port))
         command = [
             "prometheus",
             f"--config.file={config}",

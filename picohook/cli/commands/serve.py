@@ -12,7 +12,6 @@ import typer
 from ...config.document import PicoClaw
 from ...errors import PicohookError
 from ...listeners.listener import Listener
-from ...observe.log import Log
 from ...serve.server.connection import Connection
 from ...serve.sidecar import Sidecar
 from .. import output
@@ -48,8 +47,8 @@ def serve(
         str | None,
         typer.Option(
             "--prometheus",
-            metavar="[HOST:]PORT|PATH",
-            help="Also answer GET /metrics there: on this machine alone unless HOST is given, or at a Unix socket.",
+            metavar="[HOST:]PORT",
+            help="Also answer GET /metrics there: on this machine alone unless HOST is given.",
             show_default=False,
         ),
     ] = None,
@@ -92,24 +91,17 @@ async def _serve(  # noqa: PLR0917 - anyio.run calls it
     hide_key()
     sidecar = Sidecar(host)
     with ended_by_signals():
-        async with host:
-            with contextlib.ExitStack() as opened:
-                exporter = None
-                if metrics is not None:
-                    from ...serve.metrics_endpoint import open_metrics_endpoint  # noqa: PLC0415 - needs h11
+        async with host, contextlib.AsyncExitStack() as opened:
+            if metrics is not None:
+                from ...serve.metrics_endpoint import metrics_endpoint  # noqa: PLC0415 - needs an extra
 
-                    exporter = await open_metrics_endpoint(host, metrics, Log())
-                    opened.callback(exporter.listening.close)
-                clients = await sidecar.at_streams(*streams) if streams else await sidecar.at_socket(cast(Path, socket))
-                on_endings(lambda _: sidecar.end())
-                reload_at_hangup(host)
-                opened.enter_context(garbage_collected_rarely())
-                if socket is not None:
-                    output.note(f"Serving at {socket}")
-                async with anyio.create_task_group() as tasks:
-                    if exporter is not None:
-                        tasks.start_soon(exporter.run)
-                    await sidecar.serve(clients)
-                    tasks.cancel_scope.cancel()
+                await opened.enter_async_context(metrics_endpoint(host, metrics))
+            clients = await sidecar.at_streams(*streams) if streams else await sidecar.at_socket(cast(Path, socket))
+            on_endings(lambda _: sidecar.end())
+            reload_at_hangup(host)
+            opened.enter_context(garbage_collected_rarely())
+            if socket is not None:
+                output.note(f"Serving at {socket}")
+            await sidecar.serve(clients)
         if isinstance(clients, Connection) and clients.stream.failure:
             raise PicohookError(f"standard {clients.stream.failure}")
