@@ -259,14 +259,50 @@ def outcome(decision):
         (Said("checking\n" + json.dumps(DENY)), PASSES, FAILS),
         (Said({"permissionDecision": "no"}), PASSES, FAILS),
         (Said({"decision": "block", "reason": "no"}), PASSES, FAILS),
-        (Said({"hookSpecificOutput": {"permissionDecision": "deny"}}), DENIES, DENIES),
-        (Said({"hookSpecificOutput": {"permissionDecision": "allow"}, **DENY}), DENIES, DENIES),
+        (Said({"permissionDecision": "deny", "permissionDecisionReason": 1}), DENIES, DENIES),
+        (Said({"permissionDecision": "deny", "modifiedArgs": 1, "additionalContext": 1}), DENIES, DENIES),
+        (Said({"permissionDecision": "allow", "modifiedArgs": "x"}), DENIES, DENIES),
+        (Said({"permissionDecision": "allow", "modifiedArgs": None}), DENIES, DENIES),
+        (Said({"type": "progress", **DENY}), DENIES, DENIES),
+        (Said("\ufeff\n\u2028\ufeff" + json.dumps(DENY)), DENIES, DENIES),
     ],
 )
 def test_before_a_tool_every_error_but_a_timeout_denies_and_in_strict_a_timeout_too(answer, vendor, strict):
     assert outcome(said("preToolUse", answer, failures="vendor")) == vendor
     assert outcome(said("preToolUse", answer)) == strict
     assert outcome(said("PreToolUse", answer)) == strict
+
+
+@pytest.mark.parametrize(
+    ("answer", "camel", "pascal"),
+    [
+        ({"hookSpecificOutput": {"permissionDecision": "deny"}}, PASSES, DENIES),
+        ({"hookSpecificOutput": {"permissionDecision": "allow"}, **DENY}, DENIES, PASSES),
+        ({"hookSpecificOutput": {"permissionDecision": None}, **DENY}, DENIES, DENIES),
+        ({"hookSpecificOutput": {"permissionDecision": "deny"}, "permissionDecision": "allow"}, PASSES, DENIES),
+        ({"hookSpecificOutput": {"permissionDecision": "deny", "permissionDecisionReason": 1}}, PASSES, DENIES),
+        ({"hookSpecificOutput": {"permissionDecision": "allow", "updatedInput": "x"}}, PASSES, DENIES),
+    ],
+)
+def test_fields_count_at_the_top_or_inside_as_the_event_is_spelt_and_in_strict_no_denial_is_lost(answer, camel, pascal):
+    assert outcome(said("preToolUse", Said(answer), failures="vendor")) == camel
+    assert outcome(said("PreToolUse", Said(answer), failures="vendor")) == pascal
+    if camel != pascal and "deny" in str(answer):
+        assert {outcome(said(event, Said(answer))) for event in ("preToolUse", "PreToolUse")} == {DENIES, FAILS}
+
+
+def test_each_spelling_changes_a_call_by_its_own_field():
+    changed = {"command": "pwd"}
+    for fields, camel, pascal in (
+        ({"modifiedArgs": changed}, True, True),
+        ({"updatedInput": changed}, False, False),
+        ({"hookSpecificOutput": {"modifiedArgs": changed}}, False, False),
+        ({"hookSpecificOutput": {"updatedInput": changed}}, False, True),
+    ):
+        for event, changes in (("preToolUse", camel), ("PreToolUse", pascal)):
+            for failures in ("vendor", "strict"):
+                decision = said(event, Said(fields), failures=failures)
+                assert isinstance(decision, Modify) is changes, (event, fields)
 
 
 def test_the_reason_of_a_denial_is_in_the_answer_or_on_stderr():

@@ -184,8 +184,8 @@ def test_of_handlers_that_are_the_same_only_the_first_runs():
         ("BeforeTool", {"continue": False, "stopReason": "enough"}, AbortTurn("enough")),
         (
             "BeforeTool",
-            inner("BeforeTool", tool_input={"dir": "/"}),
-            Modify({"arguments": {"command": "ls", "dir": "/"}}),
+            inner("BeforeTool", tool_input={"command": "pwd"}),
+            Modify({"arguments": {"command": "pwd"}}),
         ),
         ("BeforeTool", {"hookSpecificOutput": {"tool_input": {"command": "ls"}}}, CONTINUE),
         (
@@ -208,6 +208,12 @@ def test_of_handlers_that_are_the_same_only_the_first_runs():
 @pytest.mark.parametrize("failures", ["strict", "vendor"])
 def test_an_answer_is_a_decision(event, answer, decision, failures):
     assert said(event, Said(answer), failures=failures) == decision
+
+
+def test_a_changed_input_replaces_the_call_and_in_strict_it_is_merged_into_it():
+    answer = Said(inner("BeforeTool", tool_input={"dir": "/"}))
+    assert said("BeforeTool", answer, failures="vendor") == Modify({"arguments": {"dir": "/"}})
+    assert said("BeforeTool", answer) == Modify({"arguments": {"command": "ls", "dir": "/"}})
 
 
 def test_context_and_message_are_notes():

@@ -208,7 +208,6 @@ FORBIDS = json.dumps({"permissionDecision": "deny", "permissionDecisionReason": 
         (Said("\ufeff" + FORBIDS), ("deny", "deny")),
         (Said(FORBIDS + "\n\n"), ("deny", "deny")),
         (Said('{"permissionDecision": "deny", "permissionDecision": "allow"}'), ("deny", "continue")),
-        (Said(DENY), ("deny", "deny")),
         (Said({"permission": "deny"}), ("deny", "continue")),
     ],
     ids=[
@@ -226,7 +225,6 @@ FORBIDS = json.dumps({"permissionDecision": "deny", "permissionDecisionReason": 
         "a byte order mark",
         "newlines",
         "a key twice",
-        "Claude Code's words",
         "Cursor's words",
     ],
 )

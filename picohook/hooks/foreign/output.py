@@ -18,27 +18,46 @@ SHOWN = 400
 """The most characters of a handler's stderr in an error."""
 MOST_BRACES = 1000
 """The most places of a text at which an object is looked for."""
-_BOM = "\ufeff"
+BLANK = "\t\n\v\f\r \u00a0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
+"""The characters that vendors ignore around an answer."""
+BOM = "\ufeff"
+"""Another one: JavaScript ignores it, and Rust does not."""
 
 
-def read_object(text: str, *, strict: bool) -> dict[str, Any] | None:
+class UnreadableError(HookReplyError):
+    """An answer that its vendor may read, and picohook cannot. It counts as a denial."""
+
+
+def read_object(text: str, *, strict: bool, blank: str = BLANK + BOM) -> dict[str, Any] | None:
     """The JSON object in the text; None for plain text. Raises `HookReplyError` for broken JSON that begins as an object.
 
     Vendors take an object that has a key twice. In strict, such an object is broken JSON.
     """
-    text = text.strip().removeprefix(_BOM).lstrip()
+    text = text.strip(BLANK + BOM if strict else blank)
     if not text.startswith("{"):
         return None
     try:
-        value = decode_value(text.encode()) if strict else json.loads(text, parse_constant=refuse_constant)
-    except (ValueError, RecursionError) as error:
+        value = decode_value(text.encode()) if strict else loads(text)
+    except ValueError as error:
         raise HookReplyError(f"its output is not JSON: {error}: {show(text.encode(), 80)}") from None
     return value if isinstance(value, dict) else None
 
 
-def refuse_constant(constant: str) -> Any:
-    """For `json.loads`: raises `ValueError` for NaN and Infinity, which are not JSON."""
-    raise ValueError(f"{constant} is not JSON")
+def loads(text: str) -> Any:
+    """Decodes JSON as vendors do. Raises `ValueError` for other text, and `UnreadableError` for too many levels or digits."""
+    try:
+        return json.loads(text, parse_constant=_refuse_constant)
+    except json.JSONDecodeError:
+        raise
+    except (ValueError, RecursionError) as error:
+        raise UnreadableError(
+            f"its output cannot be read: {error}: {show(text.encode(errors='replace'), 80)}"
+        ) from None
+
+
+def _refuse_constant(constant: str) -> Any:
+    """For `json.loads`: raises `JSONDecodeError` for NaN and Infinity."""
+    raise json.JSONDecodeError("this is not JSON", constant, 0)
 
 
 def require_no_hidden_answer(text: str, known: Collection[str]) -> None:

@@ -1,6 +1,7 @@
-"""Adds to every dialect in strict: a gate that refuses in another agent's words fails. The vendor overlooks such a refusal.
+"""Adds to every dialect: a gate denies whose answer picohook cannot read and the vendor may.
 
-As the vendor, too, a gate denies if its model answers neither yes nor no: a refusal in other words is never a yes.
+In strict, a gate that refuses in another agent's words fails. The vendor overlooks such a refusal. As the vendor, too, a gate
+denies if its model answers neither yes nor no: a refusal in other words is never a yes.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...errors import HookReplyError
 from .contract import HandlerAnswer
+from .output import UnreadableError
 
 if TYPE_CHECKING:
     from .contract import Dialect, Failures, HandlerResult, Rule
@@ -34,7 +36,10 @@ A script may write them in other letters, too: as `permission_decision`, or `Den
 def decoded(dialect: Dialect, event: str, rule: Rule, result: HandlerResult, failures: Failures) -> HandlerAnswer:
     """Returns the answer in a handler's result."""
     answer = dialect.decode(event, rule, result, failures)
-    if rule.kind == "prompt" and isinstance(answer.failure, HookReplyError) and dialect.events[event].gate:
+    unread = isinstance(answer.failure, UnreadableError) or (
+        rule.kind == "prompt" and isinstance(answer.failure, HookReplyError)
+    )
+    if unread and dialect.events[event].gate:
         return replace(answer, verdict="deny", reason=str(answer.failure)) if failures == "vendor" else answer
     decides = answer.verdict not in {"", "allow"} or answer.ends is not None or answer.failure is not None
     if failures == "vendor" or decides or not dialect.events[event].gate:

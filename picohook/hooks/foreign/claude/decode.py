@@ -28,6 +28,7 @@ _ENDS_WITHOUT_REASON = "a hook ended the turn"
 _TEXT_IS_CONTEXT = frozenset({"UserPromptSubmit", "SessionStart"})
 _DECIDES_AT_TOP = frozenset(
     {
+        "PreToolUse",
         "UserPromptSubmit",
         "PostToolUse",
         "PostToolUseFailure",
@@ -38,7 +39,6 @@ _DECIDES_AT_TOP = frozenset(
     }
 )
 _PERMISSIONS = frozenset({"allow", "deny", "ask", "defer"})
-_LEGACY = {"approve": "allow", "block": "deny"}
 
 
 def decode(event: str, rule: Rule, result: HandlerResult, failures: Failures) -> HandlerAnswer:
@@ -94,8 +94,11 @@ def _blocks(event: str, strict: bool) -> bool:  # noqa: FBT001 - likewise
 
 def _of_json(event: str, printed: Mapping[str, Any]) -> HandlerAnswer:
     inner = table(printed, "hookSpecificOutput") or {}
+    blocks = choice(printed, "decision", {"approve", "block"}) == "block" and event in _DECIDES_AT_TOP
     if inner and inner.get("hookEventName") != event:
-        raise HookReplyError(f"`hookSpecificOutput.hookEventName` is not {event}")
+        if not blocks:
+            raise HookReplyError(f"`hookSpecificOutput.hookEventName` is not {event}")
+        inner = {}
     ends = None
     if flag(printed, "continue") is False:
         ends = text_field(printed, "stopReason") or _ENDS_WITHOUT_REASON
@@ -106,13 +109,12 @@ def _of_json(event: str, printed: Mapping[str, Any]) -> HandlerAnswer:
         reason=shortened(text_field(printed, "reason")),
         ignored=tuple(_ignored(event, printed, inner)),
     )
-    top = choice(printed, "decision", {"approve", "block"})
-    if event == "PreToolUse":
-        return _of_permission(answer, inner, top)
+    if blocks:
+        answer = replace(answer, verdict="deny")
+    elif event == "PreToolUse":
+        return _of_permission(answer, inner, printed.get("decision"))
     if event == "PermissionRequest":
         return _of_request(answer, inner)
-    if event in _DECIDES_AT_TOP and top == "block":
-        answer = replace(answer, verdict="deny")
     if event == "PostToolUse":
         changed = inner.get("updatedToolOutput", inner.get("updatedMCPToolOutput"))
         if changed is not None and text_in(changed) is None:
@@ -121,8 +123,8 @@ def _of_json(event: str, printed: Mapping[str, Any]) -> HandlerAnswer:
     return answer
 
 
-def _of_permission(answer: HandlerAnswer, inner: Mapping[str, Any], top: str) -> HandlerAnswer:
-    verdict = choice(inner, "permissionDecision", _PERMISSIONS) or _LEGACY.get(top, "")
+def _of_permission(answer: HandlerAnswer, inner: Mapping[str, Any], top: str | None) -> HandlerAnswer:
+    verdict = choice(inner, "permissionDecision", _PERMISSIONS) or ("allow" if top == "approve" else "")
     reason = shortened(text_field(inner, "permissionDecisionReason")) or answer.reason
     changed = table(inner, "updatedInput")
     return replace(answer, verdict=verdict, reason=reason, input=changed)  # type: ignore[arg-type] # one of the words

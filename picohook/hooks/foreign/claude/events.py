@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..contract import Row
 
-VERSION = "2.1.317 (November 2026)"
+VERSION = "2.1.330 (November 2026)"
 
 COMMON = (
     "session_id",

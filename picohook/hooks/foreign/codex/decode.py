@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ....errors import HookError, HookReplyError
 from ..contract import HandlerAnswer, shortened
-from ..output import choice, ended, flag, read_object, require_no_hidden_answer, table, text_field
+from ..output import BLANK, choice, ended, flag, read_object, require_no_hidden_answer, table, text_field
 from .events import ANSWERS, ENDS, EVENTS, RESERVED
 
 if TYPE_CHECKING:
@@ -41,9 +41,9 @@ def _read(event: str, result: HandlerResult, *, strict: bool) -> HandlerAnswer:
         return HandlerAnswer("deny", stderr)
     if result.exit_code:
         raise ended(result)
-    printed = read_object(result.stdout, strict=True)
+    printed = read_object(result.stdout, strict=strict, blank=BLANK)
     if printed is not None:
-        return _of_json(event, printed)
+        return _of_json(event, printed, strict=strict)
     text = result.stdout.strip()
     if text and event in _TEXT_IS_WRONG:
         raise HookReplyError("it printed text, and only a JSON object is an answer")
@@ -52,12 +52,17 @@ def _read(event: str, result: HandlerResult, *, strict: bool) -> HandlerAnswer:
     return HandlerAnswer(context=shortened(text)) if event in _TEXT_IS_CONTEXT else HandlerAnswer()
 
 
-def _of_json(event: str, printed: Mapping[str, Any]) -> HandlerAnswer:
-    inner = table(printed, "hookSpecificOutput") or {}
+def _of_json(event: str, printed: Mapping[str, Any], *, strict: bool) -> HandlerAnswer:
+    """The answer. Codex takes the name of any of its events for the event. In strict, only a denial may have the wrong one."""
+    inner = table(printed, "hookSpecificOutput")
     _require_known(printed, ANSWERS)
-    _require_known(inner, ("hookEventName", *EVENTS[event].writes))
-    if inner and inner.get("hookEventName") != event:
-        raise HookReplyError(f"`hookSpecificOutput.hookEventName` is not {event}")
+    if inner is not None:
+        _require_known(inner, ("hookEventName", *EVENTS[event].writes))
+        named = choice(inner, "hookEventName", EVENTS)
+        if not named or (strict and named != event and inner.get("permissionDecision") != "deny"):
+            raise HookReplyError(f"`hookSpecificOutput.hookEventName` is not {event}")
+    else:
+        inner = {}
     goes_on = flag(printed, "continue") is not False
     answer = HandlerAnswer(
         context=shortened(text_field(inner, "additionalContext")),
@@ -85,17 +90,23 @@ def _require_known(fields: Mapping[str, Any], known: tuple[str, ...]) -> None:
 
 
 def _of_call(answer: HandlerAnswer, inner: Mapping[str, Any], top: str, unsupported: list[str]) -> HandlerAnswer:
-    verdict = choice(inner, "permissionDecision", {"allow", "deny", "ask"}) or {"block": "deny"}.get(top, "")
-    reason = shortened(text_field(inner, "permissionDecisionReason")) or answer.reason
-    changed = table(inner, "updatedInput")
-    if top == "approve" or verdict == "ask":
-        unsupported = ["decision" if top == "approve" else "permissionDecision", *unsupported]
+    verdict = choice(inner, "permissionDecision", {"allow", "deny", "ask"})
+    reason = shortened(text_field(inner, "permissionDecisionReason"))
+    if not verdict:
+        verdict, reason = {"block": "deny"}.get(top, ""), answer.reason
+    changed = inner.get("updatedInput")
+    if top == "approve" and verdict != "deny":
+        unsupported = ["decision", *unsupported]
+    if verdict == "ask":
+        unsupported = ["permissionDecision", *unsupported]
     if unsupported:
         raise HookReplyError(f"Codex does not support this `{unsupported[0]}` at PreToolUse")
     if verdict == "deny" and not reason.strip():
         raise HookReplyError("it denies without a `permissionDecisionReason`")
     if (verdict == "allow") is not (changed is not None):
         raise HookReplyError("`allow` and `updatedInput` come together: alone, neither is an answer")
+    if not isinstance(changed, dict | None):
+        return HandlerAnswer("deny", "its `updatedInput` is not an object")
     return replace(answer, verdict=verdict, reason=reason, input=changed)  # type: ignore[arg-type] # one of the words
 
 

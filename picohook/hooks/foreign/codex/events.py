@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..contract import Row
 
-VERSION = "CLI (November 2026)"
+VERSION = "CLI 0.169.0 (November 2026)"
 
 COMMON = (
     "session_id",

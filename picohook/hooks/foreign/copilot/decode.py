@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from ....errors import HookError, HookReplyError, HookTimeoutError
 from ..contract import HandlerAnswer, shortened
-from ..output import choice, ended, flag, read_object, require_no_hidden_answer, table, text_field
-from .events import BASE, EVENTS
+from ..output import BLANK, BOM, choice, ended, flag, read_object, require_no_hidden_answer, table, text_field
+from .events import BASE, EVENTS, is_pascal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,7 +28,7 @@ _GATES = frozenset({"preToolUse", "permissionRequest"})
 _UNREAD = frozenset({"userPromptSubmitted", "sessionEnd", "preCompact", "errorOccurred"})
 """The events at which no output counts."""
 INNER = "hookSpecificOutput"
-"""Fields in this table count like those beside it, as in Claude Code."""
+"""The table whose fields count at the events in PascalCase, as in Claude Code."""
 
 
 def decode(event: str, rule: Rule, result: HandlerResult, failures: Failures) -> HandlerAnswer:
@@ -37,7 +37,7 @@ def decode(event: str, rule: Rule, result: HandlerResult, failures: Failures) ->
     try:
         if result.failure is not None:
             raise result.failure
-        return _read(base, result, strict=failures == "strict" and EVENTS[event].gate)
+        return _read(event, result, strict=failures == "strict" and EVENTS[event].gate)
     except (HookTimeoutError, HookReplyError) as error:
         return HandlerAnswer(failure=error)
     except HookError as error:
@@ -47,7 +47,8 @@ def decode(event: str, rule: Rule, result: HandlerResult, failures: Failures) ->
         return HandlerAnswer(failure=error)
 
 
-def _read(base: str, result: HandlerResult, *, strict: bool) -> HandlerAnswer:
+def _read(event: str, result: HandlerResult, *, strict: bool) -> HandlerAnswer:
+    base = BASE[event]
     text = without_progress(result.stdout)
     if result.exit_code == BLOCK and base in _GATES:
         return HandlerAnswer(
@@ -67,12 +68,22 @@ def _read(base: str, result: HandlerResult, *, strict: bool) -> HandlerAnswer:
         if strict:
             require_no_hidden_answer(text, {INNER, *EVENTS[base].writes})
         return HandlerAnswer()
-    printed = {**(table(printed, INNER) or {}), **printed}
-    return _of_json(base, printed)
+    return _of_json(base, _counting(event, printed))
+
+
+def _counting(event: str, printed: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields that count. At an event in PascalCase the inner ones come first. Each way to change a call has its place."""
+    if not is_pascal(event):
+        return {name: value for name, value in printed.items() if name != "updatedInput"}
+    inner = {name: value for name, value in (table(printed, INNER) or {}).items() if value is not None}
+    inner.pop("modifiedArgs", None)
+    return {**printed, "updatedInput": None, **inner}
 
 
 def without_progress(stdout: str) -> str:
-    """The output without the lines that only report progress."""
+    """The output without the lines that only report progress. An object alone is the answer, whatever it reports."""
+    if _object(stdout.strip(BLANK + BOM)) is not None:
+        return stdout
     return "\n".join(line for line in stdout.splitlines() if not _is_progress(line.strip())).strip()
 
 
@@ -99,6 +110,9 @@ def _reason(text: str) -> str:
 
 
 def _of_json(base: str, printed: Mapping[str, Any]) -> HandlerAnswer:
+    if base == "preToolUse" and printed.get("permissionDecision") == "deny":  # whatever else is wrong
+        why = printed.get("permissionDecisionReason")
+        return HandlerAnswer("deny", shortened(why) if isinstance(why, str) else "")
     answer = HandlerAnswer(
         ignored=tuple(name for name in printed if name not in {INNER, "hookEventName", *EVENTS[base].writes})
     )
@@ -108,7 +122,9 @@ def _of_json(base: str, printed: Mapping[str, Any]) -> HandlerAnswer:
         case "preToolUse":
             verdict = choice(printed, "permissionDecision", {"allow", "deny", "ask"})
             reason = shortened(text_field(printed, "permissionDecisionReason"))
-            changed = table(printed, "modifiedArgs" if "modifiedArgs" in printed else "updatedInput")
+            changed = printed["modifiedArgs"] if "modifiedArgs" in printed else printed.get("updatedInput")
+            if not isinstance(changed, dict) and ("modifiedArgs" in printed or changed is not None):
+                return HandlerAnswer("deny", "the changed arguments are not an object")
             return replace(answer, verdict=verdict, reason=reason, input=changed)  # type: ignore[arg-type] # one of the words
         case "permissionRequest":
             flag(printed, "interrupt")

@@ -10,13 +10,13 @@ import re
 
 from ..contract import Row
 
-VERSION = "CLI (November 2026)"
+VERSION = "CLI 1.0.102 (November 2026)"
 
 COMMON = ("sessionId", "timestamp", "cwd")
 ANSWERS: tuple[str, ...] = ()
 UNSUPPORTED = {
     "transcriptPath": "it is empty: picohook keeps no transcript",
-    "hookSpecificOutput": "its fields count as those beside it, which Copilot does and its pages do not say",
+    "hookSpecificOutput": "its fields count at the events in PascalCase, `updatedInput` only there, and `modifiedArgs` only beside it",
     "modifiedArgs": "of two handlers that change a call, the last one counts; each reads the call as it was",
     "powershell": "picohook runs on Unix: a handler with this command alone cannot be run",
     "COPILOT_HOME": "picohook does not read it: the user's own files are those in ~/.copilot",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from ..output import BLANK, BOM
 from ..patterns import javascript
 from .events import CLAUDE_NAMES, EVENTS, is_pascal
 
@@ -39,6 +40,7 @@ def matches(matcher: str, subject: str) -> bool:
 
 def matches_as_claude(matcher: str, names: Sequence[str]) -> bool:
     """Whether a list has one of a tool's names, or an expression matches its first name."""
+    matcher = matcher.strip(BLANK + BOM)
     if matcher in _EVERYTHING:
         return True
     if _NAMES.fullmatch(matcher):

@@ -10,13 +10,12 @@ In strict, exit code 2 always blocks. Any other exit code than 0 is a failure, u
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ....errors import HookError, HookReplyError
 from ..contract import HandlerAnswer, shortened
-from ..output import choice, ended, flag, read_object, refuse_constant, require_no_hidden_answer, table, text_field
+from ..output import BLANK, BOM, choice, ended, flag, loads, read_object, require_no_hidden_answer, table, text_field
 from .events import ANSWERS, DECIDE, EVENTS
 
 if TYPE_CHECKING:
@@ -78,8 +77,8 @@ def _strictly(event: str, result: HandlerResult) -> HandlerAnswer:
 def _as_the_vendor(event: str, result: HandlerResult) -> HandlerAnswer:
     text, code = _text(result), max(result.exit_code, 0)  # a signal counts as no code
     try:
-        printed = json.loads(_unpacked(text) or "null", parse_constant=refuse_constant)
-    except (ValueError, RecursionError):
+        printed = loads(_unpacked(text) or "null")
+    except ValueError:
         if code > WARN:
             return HandlerAnswer("deny", shortened(text))
         return HandlerAnswer("allow", message=shortened(f"Warning: {text}" if code else text))
@@ -93,16 +92,16 @@ def _as_the_vendor(event: str, result: HandlerResult) -> HandlerAnswer:
 
 def _text(result: HandlerResult) -> str:
     """The handler's stdout; its stderr if stdout is empty."""
-    return next(filter(None, (text.strip().strip("\ufeff").strip() for text in (result.stdout, result.stderr))), "")
+    return next(filter(None, (text.strip(BLANK + BOM) for text in (result.stdout, result.stderr))), "")
 
 
 def _unpacked(text: str) -> str:
     """The text inside a JSON string; any other text as it is."""
     try:
-        inner = json.loads(text) if text.startswith('"') else text
-    except (ValueError, RecursionError):
+        inner = loads(text) if text.startswith('"') else text
+    except ValueError:
         return text
-    return inner.strip() if isinstance(inner, str) else text
+    return inner.strip(BLANK + BOM) if isinstance(inner, str) else text
 
 
 def _of_json(event: str, printed: Mapping[str, Any]) -> HandlerAnswer:

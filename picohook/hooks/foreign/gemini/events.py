@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..contract import Row
 
-VERSION = "of August 2026"
+VERSION = "0.61.0 (November 2026)"
 
 COMMON = ("session_id", "transcript_path", "cwd", "hook_event_name", "timestamp")
 ANSWERS = ("continue", "stopReason", "suppressOutput", "systemMessage", "decision", "reason", "hookSpecificOutput")
@@ -42,7 +42,8 @@ EVENTS: dict[str, Row] = {
         unsupported={
             **_MCP,
             "decision allow": "it replaces no approval: approvers are asked all the same",
-            "tool_input": "it is merged into the arguments, as Gemini CLI's pages say; its program replaces them by it",
+            "tool_input": "in strict it is merged into the arguments, as Gemini CLI's pages say; in vendor it replaces them, "
+            "as in its program",
         },
     ),
     "AfterTool": Row(

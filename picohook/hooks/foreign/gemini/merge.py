@@ -47,7 +47,7 @@ def merge(
     if ends:
         return GroupAnswer(AbortTurn(ends, notes=notes), failures=failed)
     try:
-        decision = _decision(event, answers, handler_input, payload, notes, reason if denying else "")
+        decision = _decision(event, answers, handler_input, payload, notes, reason if denying else "", failures)
     except HookReplyError as error:
         if failures == "strict" and EVENTS[event].gate:
             raise
@@ -75,6 +75,7 @@ def _decision(  # noqa: PLR0917 - the parts that `merge` has made
     payload: Payload,
     notes: Notes | None,
     blocked: str,
+    failures: Failures,
 ) -> Decision:
     """`blocked` is the reason of a block; empty without a block."""
     match event:
@@ -84,7 +85,8 @@ def _decision(  # noqa: PLR0917 - the parts that `merge` has made
             inputs = [answer.input for answer in answers if answer.input is not None]
             if not inputs or handler_input.call is None:
                 return let_pass(notes)
-            arguments = handler_input.call.arguments({**handler_input.call.input, **inputs[-1]})
+            before = handler_input.call.input if failures == "strict" else {}
+            arguments = handler_input.call.arguments({**before, **inputs[-1]})
             return let_pass(notes, {"arguments": arguments} if arguments != payload.__dict__["arguments"] else None)
         case "AfterTool":
             assert isinstance(payload, ToolReturn)
