@@ -112,8 +112,10 @@ def run() -> None:
     try:
         try:
             app(prog_name="picohook")
-        except OSError:
+        except OSError as error:
             output.flush()  # raises a `PicohookError` if the help could not be written
+            if isinstance(error, FileNotFoundError) and error.filename is None:  # only `os.getcwd` names no file
+                raise PicohookError("the working directory was removed: change to another one") from None
             raise
     except ConfigError as failure:
         output.problems(failure)

@@ -72,14 +72,13 @@ class JsonFile(NamedTuple):
         except OSError as error:
             raise PicohookError(f"{self.path} cannot be written: {error.strerror}") from None
 
-    def write(self, document: Any, *, anew: bool = False) -> None:
-        """Write a new document, and make the backup if there is none, or `anew`. Raises `PicohookError` if that fails."""
+    def write(self, document: Any, *, keep: bool = False) -> None:
+        """Write a new document. With `keep`, make the backup first. Raises `PicohookError` if that fails."""
         indent = re.search(r"^([ \t]+)\"", self.text, re.MULTILINE)
         text = encoded(document, indent[1] if indent else 2) + "\n"
         with self.place() as place:
-            backup = place.beside(BACKUP)
-            if self.text and (anew or backup.read() is None):
-                backup.replace(self.text.encode(), mode=place.mode)
+            if self.text and keep:
+                place.beside(BACKUP).replace(self.text.encode(), mode=place.mode)
             place.replace(text.encode())
 
 

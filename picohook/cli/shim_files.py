@@ -47,7 +47,7 @@ def put_in(file: JsonFile, name: str, vendor: VendorAgent, timeout: float, confi
         hooks.setdefault(event, []).append(vendor.entry(event, entry, command, shown))
     if document == file.document:
         return False
-    file.write(document, anew=_without(file, vendor) == file.document)
+    file.write(document, keep=_without(file, vendor) == file.document)
     return True
 
 

@@ -231,7 +231,8 @@ def _link_error(name: str, directory: int) -> OSError:
         target = os.readlink(name, dir_fd=directory)
     except OSError:
         return NotADirectoryError(errno.ENOTDIR, f"{name} is not a directory")
-    return OSError(errno.ELOOP, f"{name} is a link to {target}, and links in a project are not followed")
+    hint = "name what it leads to, or put that in its place"
+    return OSError(errno.ELOOP, f"{name} is a link to {target}, and links in a project are not followed ({hint})")
 
 
 def _lock(directory: int) -> None:

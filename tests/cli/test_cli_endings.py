@@ -131,6 +131,13 @@ def test_without_its_dependencies_it_names_what_is_missing(project):
         assert re.fullmatch("Error: the Python package typer is missing, .* without --no-deps\n", done.stderr)
 
 
+@pytest.mark.parametrize("command", ["list", "shim claude --project"])
+def test_a_working_directory_that_was_removed_is_named(project, command):
+    done = project.shell(f"mkdir gone; cd gone; rmdir ../gone; picohook {command}", starts=True)
+    assert (done.code, done.out) == (1, "")
+    assert done.err == "Error: the working directory was removed: change to another one\n"
+
+
 def test_the_version_is_printed_without_importing_libraries(project):
     command = [sys.executable, "-X", "importtime", "-m", "picohook", "--version"]
     done = subprocess.run(command, env=project.env, capture_output=True, text=True, check=True)

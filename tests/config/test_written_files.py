@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
+import signal
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -247,6 +251,70 @@ def test_a_directory_that_another_program_keeps_locked_is_an_error(
             write(project / "x")
     finally:
         os.close(other)
+
+
+def test_a_file_system_without_locks_is_written_to(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    write(project / "x")
+    assert (project / "x").read_text() == "new"
+
+
+def test_X10_it_holds_where_directories_cannot_be_opened_for_their_path_alone(
+    project: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(written_files, "_PATH_ONLY", os.O_RDONLY)
+    write(project / "a" / "b", make=0o700)
+    link(project / "logs", home)
+    for opened in (write, append):
+        with pytest.raises(OSError, match="logs is a link"):
+            opened(project / "logs" / "x")
+    assert (project / "a" / "b").read_text() == "new"
+
+
+def test_X11_a_full_disk_leaves_the_file_as_it_is_and_nothing_beside_it(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = project / "file"
+    path.write_text("old")
+    put = os.write
+
+    def fill(descriptor: int, data: bytes) -> int:
+        if len(data) < 3:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return put(descriptor, data[:2])
+
+    monkeypatch.setattr(os, "write", fill)
+    with pytest.raises(OSError, match="No space left"):
+        write(path, "much more")
+    assert path.read_text() == "old"
+    assert sorted(os.listdir(project)) == [".git", "file"]
+
+
+def test_X11_a_writer_that_is_killed_leaves_the_file_whole_and_the_next_one_writes(project: Path) -> None:
+    path = project / "file"
+    path.write_text("old")
+    killed = "import os, signal, sys\nfrom picohook.wire.written_files import place\n"
+    killed += "os.fsync = lambda _: os.kill(os.getpid(), signal.SIGKILL)\n"
+    killed += "with place(sys.argv[1]) as found:\n    found.replace(b'new')\n"
+    done = subprocess.run([sys.executable, "-c", killed, str(path)], check=False)
+    assert done.returncode == -signal.SIGKILL
+    assert path.read_text() == "old"
+    write(path)
+    assert path.read_text() == "new"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files away")
+def test_a_file_of_another_user_stays_theirs(project: Path) -> None:
+    path = project / "file"
+    path.write_text("old")
+    os.chown(path, 1234, 2345)
+    path.chmod(0o640)
+    write(path)
+    status = path.stat()
+    assert (status.st_uid, status.st_gid, status.st_mode & 0o777) == (1234, 2345, 0o640)
 
 
 def test_a_working_directory_that_was_removed(project: Path, home: Path) -> None:

@@ -199,6 +199,12 @@ class TestAFileOfTheUsers:
         assert file.stat().st_mode & 0o777 == 0o640
         assert list(file.parent.iterdir()) == [file]
 
+    def test_a_file_that_it_made_and_changed_leaves_nothing(self, shim, project):
+        shim("claude", "--project")
+        shim("claude", "--project", "--timeout", "20")
+        shim("claude", "--project", "--remove")
+        assert not [*(project / ".claude").iterdir()]
+
     def test_what_was_changed_since_stays(self, shim, file):
         shim("claude", "--project")
         file.write_text(file.read_text().replace("opus", "haiku"))

@@ -68,7 +68,7 @@ def shim(
         return
     changed = put_in(file, vendor, known, timeout, config)
     output.line(f"{file.path} asks picohook now" if changed else f"{file.path} asks picohook already")
-    if changed and file.text:
+    if changed and file.backup.exists():
         output.line(f"Its backup is {file.backup}")
     output.line(f"Events: {', '.join(known.events)}")
     output.line(known.opens)
