@@ -28,6 +28,7 @@ _STAGES_OF = {
     "timeout": _INTERCEPTED,
     "retry": _INTERCEPTED,
     "on_failure": _INTERCEPTED,
+    "fallback": _INTERCEPTED,
     "approval_timeout": ("approve_tool", frozenset({"approve_tool"})),
     "provides": ("before_tool", frozenset({"before_tool"})),
     "respond": ("before_llm and before_tool", frozenset({"before_llm", "before_tool"})),

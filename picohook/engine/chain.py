@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from ..model.encoded import Encoded
     from ..model.stages import Stage
     from ..model.trail import OutcomeAction, TrailEntry
-    from ..transport.reactor import AskingTask
     from .seat import Seat
 
 P = TypeVar("P", bound=Payload)
@@ -42,7 +41,6 @@ async def run_chain(  # noqa: PLR0917 - by position: it is called for every ques
     account: Account[P] | None = None,
     decided: Sequence[Seat] = (),
     within: float = NEVER,
-    task: AskingTask | None = None,
 ) -> Outcome[P]:
     """Ask the hooks of a stage, and return the outcome.
 
@@ -71,7 +69,7 @@ async def run_chain(  # noqa: PLR0917 - by position: it is called for every ques
             limit = NEVER if seat.waits_for_person else end
             if seat.is_central:
                 limit = central_end = min(central_end, end - (end - clock()) * CENTRAL_SHARE)
-            decision, left, entry, result = await ask(stage, seat, encoded, clock, limit, account, False, task)
+            decision, left, entry, result = await ask(stage, seat, encoded, clock, limit, account)
             trail.append(entry)
             if seat.waits_for_person:
                 end += entry.duration

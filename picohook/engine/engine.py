@@ -56,7 +56,6 @@ if TYPE_CHECKING:
     from ..model.decisions import Decision, Outcome
     from ..model.proof import Proof
     from ..model.stages import Stage
-    from ..transport.reactor import AskingTask
     from .settings import EventOf
 
     Answered: TypeAlias = tuple[str, Decision]
@@ -168,13 +167,9 @@ class Engine(BaseEngine):
         encoded: Encoded[P],
         *,
         within: float = math.inf,
-        task: AskingTask | None = None,
     ) -> Coroutine[Any, Any, Outcome[P]]:
-        """Ask one hook alone, for at most `within` seconds. The trail is empty if it is not asked at this stage.
-
-        `task` is the one that runs this, if it enforces deadlines.
-        """
-        return self._run(stage, encoded.payload, only=name, encoded=encoded, within=within, task=task)
+        """Ask one hook alone, for at most `within` seconds. The trail is empty if it is not asked at this stage."""
+        return self._run(stage, encoded.payload, only=name, encoded=encoded, within=within)
 
     async def _run(  # noqa: PLR0917 - by position: it is called for every question
         self,
@@ -188,7 +183,6 @@ class Engine(BaseEngine):
         only: str | None = None,
         encoded: Encoded[P] | None = None,
         within: float = math.inf,
-        task: AskingTask | None = None,
     ) -> Outcome[P]:
         mounted_hooks = self._mounted
         clock = mounted_hooks.require_here().now
@@ -212,7 +206,7 @@ class Engine(BaseEngine):
             if encoded is None or account is not None or (seats and seats[0].guard):
                 encoded = Encoded(payload)
             run = run_chain if len(seats) < FEWEST else _run_long_chain
-            outcome = await run(stage, seats, encoded, clock, generation.budget, edited, account, decided, within, task)
+            outcome = await run(stage, seats, encoded, clock, generation.budget, edited, account, decided, within)
         except BaseException as error:
             if account is not None:
                 account.abandoned(error)

@@ -298,7 +298,6 @@ class MountedHooks(Arrangement):
             self._notice,
             self.tap,
             _weakly(self),
-            _find_in(self),
             self.connections,
             self._session_env,
         )
@@ -376,19 +375,6 @@ def _weakly(mounted_hooks: MountedHooks) -> Callable[[ToolCall, Hook | None], bo
         return strong is not None and strong.has_approver(call, abstaining)
 
     return has_approver
-
-
-def _find_in(mounted_hooks: MountedHooks) -> Callable[[str], Hook]:
-    """`MountedHooks.find`, without keeping the object alive."""
-    weak = weakref.ref(mounted_hooks)
-
-    def find(name: str) -> Hook:
-        strong = weak()
-        if strong is None:
-            raise PicohookError("the host is closed")
-        return strong.find(name)
-
-    return find
 
 
 def _forked() -> None:

@@ -113,8 +113,8 @@ def _check_fallback(hook: Hook, by_name: dict[str, Hook]) -> Iterable[Problem]:
         return
     other = by_name[name].spec
     lacks = [stage for stage in hook.spec.asked_at if stage not in other.asked_at and not STAGES[stage].approves]
-    if other.nats is not None:
-        yield _problem(hook.spec, f"{name!r} is served over NATS, too", "name a hook of this machine", "fallback")
+    if other.fallback is not None:
+        yield _problem(hook.spec, f"{name!r} has a fallback itself", "name a hook that has none", "fallback")
     elif other.layer != hook.spec.layer and layer(by_name[name]) != layer(hook):
         # Otherwise a project could switch off a user's gate.
         yield _problem(hook.spec, f"{name!r} is in another layer", "name a hook of the same file", "fallback")
@@ -131,19 +131,21 @@ def _problem(spec: HookSpec, message: str, hint: str, key: str = "after") -> Pro
 
 def seats(ordered: Sequence[Hook], timeouts: Timeouts) -> dict[str, tuple[Seat, ...]]:
     """For each stage, the hooks that are asked. Where a hook may stand in for another, it is only asked in its place."""
-    return {
-        name: tuple(
-            Seat(hook, hook.spec.timeout_at(name, timeouts, approves=stage.approves), hook.spec.filter)
-            for hook in _asked_for_themselves(stage, ordered)
-        )
-        for name, stage in STAGES.items()
-    }
+    return {name: _seats_at(stage, ordered, timeouts) for name, stage in STAGES.items()}
 
 
-def _asked_for_themselves(stage: Stage[Any], ordered: Sequence[Hook]) -> list[Hook]:
-    asked = [hook for hook in ordered if stage.name in hook.spec.asked_at]
-    fallbacks = set() if stage.approves else {hook.spec.fallback for hook in asked}
-    return [hook for hook in asked if hook.name not in fallbacks]
+def _seats_at(stage: Stage[Any], ordered: Sequence[Hook], timeouts: Timeouts) -> tuple[Seat, ...]:
+    asked = {hook.name: hook for hook in ordered if stage.name in hook.spec.asked_at}
+    fallbacks = (
+        {} if stage.approves else {name: hook.spec.fallback for name, hook in asked.items() if hook.spec.fallback}
+    )
+
+    def seat(hook: Hook) -> Seat:
+        timeout = hook.spec.timeout_at(stage.name, timeouts, approves=stage.approves)
+        fallback = fallbacks.get(hook.name)
+        return Seat(hook, timeout, hook.spec.filter, seat(asked[fallback]) if fallback in asked else None)
+
+    return tuple(seat(hook) for name, hook in asked.items() if name not in fallbacks.values())
 
 
 class Audience(NamedTuple):

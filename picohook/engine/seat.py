@@ -34,15 +34,34 @@ def longest(timeout: float) -> float:
 class Seat:
     """A hook's place in a stage's chain."""
 
-    __slots__ = ("figures", "filter", "guard", "hook", "is_central", "longest", "name", "timeout", "waits_for_person")
+    __slots__ = (
+        "fallback",
+        "figures",
+        "filter",
+        "guard",
+        "hook",
+        "is_central",
+        "longest",
+        "name",
+        "timeout",
+        "waits_for_person",
+    )
 
-    def __init__(self, hook: Hook, timeout: float, filter: Filter | None = None) -> None:  # noqa: A002 - what it is
+    def __init__(
+        self,
+        hook: Hook,
+        timeout: float,
+        filter: Filter | None = None,  # noqa: A002 - what it is
+        fallback: Seat | None = None,
+    ) -> None:
         self.hook = hook
         self.name = hook.name
         self.timeout = timeout
         self.longest = longest(timeout)
         """Seconds that the hook may take if it shows progress."""
         self.filter = filter
+        self.fallback = fallback
+        """The seat of the hook that decides if this one fails."""
         self.figures: StageMetrics | None = None
         """The counters of its answers at this stage."""
         self.guard = hook.spec.guard

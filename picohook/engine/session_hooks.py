@@ -117,5 +117,9 @@ def _placed(spec: HookSpec, siblings: set[str]) -> HookSpec:
     if not spec.name:
         raise PicohookError("a hook needs a name")
     name = spec.name.removesuffix(OF_SESSION) + OF_SESSION
-    after = tuple(other + OF_SESSION if other + OF_SESSION in siblings else other for other in spec.after)
-    return spec.model_copy(update={"name": name, "layer": "session", "after": after})
+
+    def full(other: str) -> str:
+        return other + OF_SESSION if other + OF_SESSION in siblings else other
+
+    named = {"after": tuple(map(full, spec.after)), "fallback": spec.fallback and full(spec.fallback)}
+    return spec.model_copy(update={"name": name, "layer": "session", **named})

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ..process.start_turns import StartTurns
     from ..protocol.raw_line import RawLine
     from ..transport.nats.connections import Connections
-    from ..transport.reactor import AskingTask, Reactor
+    from ..transport.reactor import Reactor
 
     Complete: TypeAlias = Callable[[str, str | None], str | Awaitable[str]]
     """Asks a model: takes a prompt and a model's name (None for the default), and returns the text of the answer."""
@@ -50,12 +50,6 @@ class Question(Generic[P]):
     """When the hook was asked."""
     retries: int = 0
     """How often the hook was asked before, and failed."""
-    task: AskingTask | None = None
-    """The task in which the hook is asked, if it enforces the deadline."""
-    degraded: str = ""
-    """Set by the hook if another one decided in its place: that one's name, and the cause."""
-    stand_in: Hook | None = None
-    """The hook that decided in its place: its own settings say what it may decide."""
     _own: Encoded[P] | None = None
 
     @property
@@ -102,8 +96,6 @@ class HostServices:
     """Called with every line to and from a process."""
     has_approver: Callable[[ToolCall, Hook | None], bool] = lambda _call, _abstaining: False
     """Whether a hook is asked to approve the call. Given a hook that abstains, hooks that may abstain too do not count."""
-    find: Callable[[str], Hook] | None = None
-    """Returns the mounted hook of a name. Raises `PicohookError` if there is none."""
     connections: Connections | None = None
     """The host's connections to NATS."""
     session_env: SessionEnv = field(default_factory=SessionEnv)

@@ -66,26 +66,14 @@ class FunctionHook(QueuedEventsHook):
         super().open(host)
         self._call = Functions(self.name, host).call
         self._scope = type(anyio.CancelScope())  # of this event loop: `anyio.CancelScope` asks at each call which it is
-        self._cancelled = anyio.get_cancelled_exc_class()
 
     async def handle(self, question: Question[Any]) -> Decision:
-        stage, task = question.stage, question.task
+        stage = question.stage
         given = (None if self.spec.retry else question.shared.lend()) or question.encoded
         function = self._handlers[stage.name]
-        if task is None or self.spec.retry:
-            with self._scope(deadline=question.deadline) as scope:
-                answer = await self._call(function, given.payload)
-            is_late = scope.cancelled_caught
-        else:
-            is_late = False
-            task.ends_at(question.deadline)
-            try:
-                answer = await self._call(function, given.payload)
-            except self._cancelled:
-                if not task.is_late:
-                    raise
-                is_late = True
-        if is_late:
+        with self._scope(deadline=question.deadline) as scope:
+            answer = await self._call(function, given.payload)
+        if scope.cancelled_caught:
             raise HookTimeoutError("no answer in time", hook=self.name)
         decision = _read(stage, answer)
         return decision if given.intact else _changed_in_place(stage, given, decision)

@@ -9,19 +9,16 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from ..errors import HookError, HookRefusedError, HookReplyError, HookTimeoutError, HookUnavailableError
-from ..model import failure_policy
 from ..model.replies import read_decision
 from ..model.spec import NatsSettings
 from ..transport.nats import connection as states
-from ..transport.nats.breaker import Breaker, BreakerState
+from ..transport.nats.breaker import Breaker
 from ..transport.nats.calls import ABSENT, BUSY, Calls
 from ..transport.nats.subjects import token
 from ..wire import words
 from .base import Hook, HookStatus, Question, StateChange
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
-
     from ..model.decisions import Decision
     from ..model.payloads import Payload
     from ..model.spec import HookSpec
@@ -32,20 +29,17 @@ if TYPE_CHECKING:
 
 SECOND_TRY = 0.05
 """Seconds before the second try if no worker was there: a worker that replaces another may not listen yet."""
-PROBE = 1.0
-"""Seconds between two pings while the breaker is open."""
 FORBIDDEN, OPEN = states.FORBIDDEN, "breaker"
-KEPT_FOR_FALLBACK = 0.25
-"""The share of the time that is kept for the fallback."""
 _AWAY = frozenset({states.CONNECTING, states.DISCONNECTED})
-_BREAKING = frozenset({ABSENT, BUSY})
+_UNSEEN = frozenset({ABSENT, BUSY})
+"""Causes for which no worker can have begun with the question."""
 
 
 class NatsHook(Hook):
     """`nats = "NAME"`: the hook of this name that workers serve. See `picohook worker`.
 
-    It fails at once, and not at its deadline, if there is no connection, if no worker is there, or if all are busy. Then its
-    `fallback` is asked, if it has one; a failure is never an approval.
+    It fails at once, and not at its deadline, if there is no connection, if no worker is there, or if all are busy. A failure
+    is never an approval.
     """
 
     in_process = False
@@ -67,20 +61,12 @@ class NatsHook(Hook):
         assert host.connections is not None
         self._host = host
         self._connection = host.connections.of(self.spec.connection or NatsSettings())
-        self._calls = Calls(
-            self._connection,
-            self.served,
-            host.reactor,
-            host.log,
-            name=self.name,
-            read=self._read,
-            ponged=self._ponged,
-        )
+        self._calls = Calls(self._connection, self.served, host.reactor, host.log, name=self.name, read=self._read)
         self._ending = anyio.Event()
-        self._open_breaker = anyio.Event()
         self._unnamed = secrets.token_hex(6)
         self._questions = 0
         self._listening = anyio.Event()
+        self._awaited_until = host.reactor.now() + (self.spec.hello_timeout or host.timeouts.hello)
 
     async def run(self) -> None:
         self._connection.on_change.add(self._changed)
@@ -88,10 +74,7 @@ class NatsHook(Hook):
             await self._calls.open()
             self._listening.set()
             self._changed()
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(self._probe)
-                await self._ending.wait()
-                tasks.cancel_scope.cancel()
+            await self._ending.wait()
         finally:
             self._connection.on_change.discard(self._changed)
             with anyio.CancelScope(shield=True):
@@ -103,7 +86,7 @@ class NatsHook(Hook):
         self._ending.set()
 
     async def started(self) -> None:
-        patience = self.spec.hello_timeout or self._host.timeouts.hello
+        patience = max(0.0, self._awaited_until - self._host.reactor.now())
         if await self._connection.connected(patience):
             with anyio.move_on_after(patience):
                 await self._listening.wait()
@@ -124,37 +107,20 @@ class NatsHook(Hook):
             return states.DISCONNECTED if known == states.CONNECTED else known
         if self._calls.is_refused:
             return FORBIDDEN
-        return "ready" if self.breaker.state is BreakerState.CLOSED else f"breaker {self.breaker.state.value}"
+        return "breaker open" if self.breaker.is_open else "ready"
 
     # Asking.
 
-    def handle(self, question: Question[Any]) -> Awaitable[Decision]:
-        if self.spec.fallback is None or question.stage.approves:
-            return self._ask(question, question.deadline)
-        assert self._host.find is not None
-        return self._ask_or(self._host.find(self.spec.fallback), question)
-
-    async def _ask_or(self, fallback: Hook, question: Question[Any]) -> Decision:
-        """Ask the workers, or the fallback if that fails."""
-        deadline = question.deadline - (question.deadline - question.begun) * KEPT_FOR_FALLBACK
-        try:
-            return await self._ask(question, deadline)
-        except HookError as error:
-            cause, now = failure_policy.cause(error), self._host.reactor.now()
-            instead = Question(question.stage, question.shared, question.deadline, question.limit, now)
-            decision = await fallback.handle(instead)
-            question.degraded, question.stand_in = f"{fallback.name}: {cause}", fallback
-            self.metrics.stages[question.stage.name].degraded[cause] += 1
-            self.failures.add(question.stage.name, cause, str(error), decision.action, now)
-            return decision
-
-    async def _ask(self, question: Question[Any], deadline: float) -> Decision:
+    async def handle(self, question: Question[Any]) -> Decision:
         """Ask the workers, if the breaker allows it, and report the result to the breaker."""
         breaker = self.breaker
-        if not breaker.allows(question.begun):
-            raise self.error or HookUnavailableError(f"its breaker is open: {breaker.why}", cause=OPEN, hook=self.name)
+        if breaker.is_open and not breaker.allows(question.begun):
+            raise self.error or HookUnavailableError(
+                f"its breaker is open, no worker answers: {breaker.why}", cause=OPEN, hook=self.name
+            )
         stage, params, payload = question.stage, question.shared.params(), question.shared.payload
-        limit, trace = max(question.limit, deadline), payload.meta.traceparent
+        deadline, trace, answers = question.deadline, payload.meta.traceparent, breaker.answers
+        limit = max(question.limit, deadline)
         name = self._question_id(stage, payload, params)
         sent = 2 * question.retries + 1
         try:
@@ -165,23 +131,24 @@ class NatsHook(Hook):
             except HookUnavailableError as error:
                 now = await self._second_try(error, deadline)
                 decision = await self._calls.call(stage, params, deadline, limit, now, f"{name}/{sent + 1}", trace)
-        except BaseException as error:
-            if isinstance(error, HookTimeoutError) or getattr(error, "cause", "") in _BREAKING:
-                self._failed(error)
-            elif isinstance(error, HookError | ValueError) and not isinstance(error, HookUnavailableError):
-                self._answered()  # an answer, though not a decision
-            else:
-                breaker.given_up()
+        except HookTimeoutError as error:
+            breaker.failed(str(error), answers, self._host.reactor.now())
+            self._changed()
             raise
-        if breaker.failures:
-            self._answered()
+        except (HookError, ValueError) as error:
+            if not isinstance(error, HookUnavailableError) or error.cause == BUSY:
+                breaker.answered()  # not with a decision, but a worker is there
+            raise
+        breaker.answered()
+        if self._shown != "ready":
+            self._changed()
         return decision
 
     async def _second_try(self, error: HookUnavailableError, deadline: float) -> float:
         """Returns the time of a second try. Raises the error if it is too late, or a worker may have the question."""
         wait = SECOND_TRY if error.cause == ABSENT else 0.0
         now = self._host.reactor.now
-        if error.cause not in _BREAKING or now() + wait >= deadline:
+        if error.cause not in _UNSEEN or now() + wait >= deadline:
             raise error
         if wait:
             await anyio.sleep(wait)
@@ -211,51 +178,17 @@ class NatsHook(Hook):
             raise HookReplyError(answer.error, hook=self.name)
         raise HookRefusedError(f"error {answer.code}: {answer.error}", code=answer.code, hook=self.name)
 
-    # The breaker.
-
-    def _failed(self, error: BaseException) -> None:
-        self.breaker.failed(str(error), self._host.reactor.now())
-        self._changed()
-
-    def _answered(self) -> None:
-        self.breaker.answered()
-        self._changed()
-
-    def _ponged(self) -> None:
-        self.breaker.pinged()
-        self._changed()
-
-    async def _probe(self) -> None:
-        """Ask whether a worker is there, again and again while the breaker is open."""
-        while True:
-            await self._open_breaker.wait()
-            await anyio.sleep(PROBE)
-            if self.breaker.state is not BreakerState.OPEN:
-                self._open_breaker = anyio.Event()
-                continue
-            try:
-                self._calls.ping()
-            except Exception as error:  # noqa: BLE001 - the next ping may be sent
-                self._host.log.debug("a ping was not sent", why=str(error))
-
     def _changed(self) -> None:
         """The connection or the breaker may have changed: fail the calls that can get no answer, and tell the new state."""
         self._calls.connection_changed()
-        if self.breaker.state is BreakerState.OPEN:
-            self._open_breaker.set()
+        if self._shown in _AWAY and self._connection.is_connected:
+            self.breaker.answered()  # the workers may be back with the server
         state = self.state
         if state == self._shown:
             return
-        if self._shown in _AWAY and self._connection.is_connected:
-            self.breaker.pinged()  # the workers may be back with the server
-            state = self.state
         self._shown = state
         say = self._host.log.info if state == "ready" else self._host.log.warning
-        say(
-            "state changed",
-            state=state,
-            why=self.breaker.why if state.startswith("breaker") else self._connection.last_error,
-        )
+        say("state changed", state=state, why=self.breaker.why if self.breaker.is_open else self._connection.last_error)
         if self._host.notice is not None:
             self._host.notice(StateChange(self.name, state))
 

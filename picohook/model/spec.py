@@ -238,7 +238,7 @@ class HookSpec(Settings):
     )
     connection: NatsSettings | None = Field(default=None, description="With nats: the connection; set by [nats].")
     fallback: str | None = Field(
-        default=None, description="With nats: the hook that decides if no worker does, except at approve_tool."
+        default=None, description="The hook of the same file that decides if this one fails, except at approve_tool."
     )
     model: str | None = Field(default=None, description="With prompt: the model; by default the embedder's choice.")
     stages: tuple[StageName, ...] = Field(default=(), description="The stages at which it is asked.")
@@ -338,8 +338,6 @@ class HookSpec(Settings):
             raise ValueError(f"has {' and '.join(kinds)}: a hook is one of {', '.join(KINDS_OF_HOOK)}")
         if self.model is not None and self.prompt is None:
             raise ValueError("has a model, and no prompt to ask it")
-        if self.fallback is not None and self.nats is None:
-            raise ValueError("has a fallback, which is for hooks that are served over NATS")
         if self.nats is not None and self.observe:
             raise ValueError("observes events, and a hook that is served over NATS gets none")
         return self

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Generator, Iterable
     from contextvars import Context
 
-    from anyio import CancelScope
-
 T = TypeVar("T")
 NEVER = float("inf")
 
@@ -72,70 +70,6 @@ class Waiter(Protocol):
 
     async def wait(self, deadline: float) -> Any:
         """Wait for the value. Raises `TimeoutError` at the deadline."""
-
-
-class AskingTask:
-    """A task that asks questions. It enforces the deadline of the last one, so the hook needs no scope of its own.
-
-    It costs nothing if answers are there at once, because the deadline counts from when the task first waits. Then this is its
-    last question.
-    """
-
-    __slots__ = ("_deadline", "_is_given_up", "_is_waiting", "_scope")
-
-    def __init__(self, scope: CancelScope) -> None:
-        """`scope` is the outermost one of the task, which ends if this one is cancelled."""
-        self._scope = scope
-        self._deadline = NEVER
-        self._is_waiting = self._is_given_up = False
-
-    def ends_at(self, deadline: float) -> None:
-        """Cancel the question at this time, if it is not answered by then."""
-        self._deadline = deadline
-        if self._is_waiting:
-            self._scope.deadline = deadline
-
-    def waits(self) -> None:
-        """The task begins to wait for an answer."""
-        self._is_waiting = True
-        if self._deadline != NEVER:
-            self._scope.deadline = self._deadline
-
-    def give_up(self) -> None:
-        """Cancel the question, because its answer is not wanted any more."""
-        self._is_given_up = True
-        self._scope.cancel()
-
-    @property
-    def is_cancelled(self) -> bool:
-        """Whether the question was cancelled: it is late, or its answer is not wanted any more."""
-        return self._scope.cancel_called
-
-    @property
-    def is_late(self) -> bool:
-        """Whether the task was cancelled because the deadline passed."""
-        return self._scope.cancel_called and not self._is_given_up
-
-
-@types.coroutine
-def noticing(work: Coroutine[Any, Any, T], waits: Callable[[], None]) -> Generator[Any, Any, T]:
-    """Await `work`, and return its result. Before it first waits for anything, `waits` is called."""
-    try:
-        wanted = work.send(None)
-        waits()
-        while True:
-            try:
-                value = yield wanted
-            except GeneratorExit:
-                work.close()
-                raise
-            except BaseException as error:  # noqa: BLE001 - all are for the work
-                wanted = work.throw(error)
-            else:
-                wanted = work.send(value)
-    except StopIteration as done:
-        result: T = done.value
-        return result
 
 
 HELD = 0.25

@@ -72,6 +72,13 @@ def test_a_fallback_in_another_layer_is_a_mistake():
         check_session_hooks([gate], [remote])
 
 
+@pytest.mark.parametrize("other", ["q", "p"])
+def test_a_fallback_has_no_fallback_itself(other):
+    hooks = [hook("p", fallback=other, stages=("before_tool",)), hook("q", fallback="r", stages=("before_tool",))]
+    with pytest.raises(ConfigError, match=rf"hooks.p.fallback: '{other}' has a fallback itself"):
+        in_order([*hooks, hook("r", stages=("before_tool",))])
+
+
 @pytest.mark.parametrize("layer", [None, "user"])
 def test_a_fallback_in_python_belongs_to_the_user_as_a_remote_hook_of_the_same_file_does(layer):
     remote = hook("r", nats="r", fallback="local", stages=("before_tool",))

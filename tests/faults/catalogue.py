@@ -17,6 +17,7 @@ AREAS = {
     "A": "Decisions and approvals",
     "X": "Trust",
     "E": "The event loop",
+    "N": "Many machines",
 }
 
 FAULTS: dict[str, tuple[str, str]] = {
@@ -126,5 +127,11 @@ FAULTS: dict[str, tuple[str, str]] = {
     "X10": ("a link in a repository where picohook writes a file", "not followed, and nothing is written"),
     "X11": ("a file changes between reading and writing, or writing it fails", "left as it is, and whole"),
     "E1": ("a pattern that backtracks, and a tool's name that makes it do so", "the engine never backtracks"),
+    "N5": (
+        "no worker, no server, all workers busy, a question that is too large",
+        "fails at once, each with its cause",
+    ),
+    "N6": ("an answer comes twice, late, or is to another question", "only the first answer to the question counts"),
+    "N7": ("a hook fails, and its fallback too", "the failure of the hook counts"),
 }
 """What the host meets, and what it does, by id."""

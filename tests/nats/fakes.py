@@ -21,16 +21,14 @@ class FakeWorker:
         self.answer = answer
         self.questions = []
         self.cancelled = []
-        self.pings = True
 
     async def __aenter__(self):
         tenant = self.settings.tenant
         self.tasks = anyio.create_task_group()
         await self.tasks.__aenter__()
         self.listening = [
-            await self.connection.listen(subjects.rpc(tenant, "policy", "*"), self._asked, queue="policy"),
-            await self.connection.listen(subjects.cancel(tenant, "policy"), self._cancelled),
-            await self.connection.listen(subjects.service("PING", "policy"), self._pinged),
+            await self.connection.listen(subjects.rpc(tenant, "policy", "*", "*"), self._asked, queue="policy"),
+            await self.connection.listen(subjects.cancel(tenant, "policy", "*"), self._cancelled),
         ]
         await self.connection.flush()
         self.changed = anyio.Event()
@@ -51,16 +49,12 @@ class FakeWorker:
         question = json.loads(message.data)
         for result in self.answer(question):
             body = result if "jsonrpc" in result else {"jsonrpc": "2.0", "id": question["id"], "result": result}
-            digest = body.pop("digest", message.headers[headers.DIGEST])
-            self.connection.publish(message.reply, json.dumps(body).encode(), headers={headers.DIGEST: digest})
+            digest = body.pop("digest", message.headers[headers.NAME].split(" ")[0])
+            await self.connection.publish(message.reply, json.dumps(body).encode(), headers={headers.NAME: digest})
 
     def _cancelled(self, message):
         self.cancelled.append(json.loads(message.data))
         self._changed()
-
-    def _pinged(self, message):
-        if self.pings:
-            self.connection.publish(message.reply, b"{}")
 
     def _changed(self):
         self.changed.set()

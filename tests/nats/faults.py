@@ -78,7 +78,7 @@ class Liar:
         self.tasks = tasks
 
     async def join(self) -> None:
-        await self.connection.listen(subjects.rpc("default", "policy", "*"), self.asked, queue="policy")
+        await self.connection.listen(subjects.rpc("default", "policy", "*", "*"), self.asked, queue="policy")
 
     def asked(self, message: object) -> None:
         self.tasks.start_soon(self.answer, message)
@@ -86,7 +86,7 @@ class Liar:
     async def answer(self, message: object) -> None:
         question = json.loads(message.data)
         given = question["params"]["arguments"]
-        number, digest = given["n"], message.headers[headers.DIGEST]
+        number, digest = given["n"], message.headers[headers.NAME].split(" ")[0]
         yes = {"approved": True, "action": "continue"}
         no = {"approved": False} if given["stage"] == "approve_tool" else {"action": "deny_tool"}
         no["reason"] = str(number)
@@ -105,7 +105,7 @@ class Liar:
             await anyio.sleep(wait)
             body = json.dumps({"jsonrpc": "2.0", "id": of, "result": result}).encode()
             try:
-                self.connection.publish(message.reply, body, headers={headers.DIGEST: about})
+                await self.connection.publish(message.reply, body, headers={headers.NAME: about})
             except NatsError:
                 return
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import anyio
 import pytest
 from server import Server
@@ -52,8 +54,9 @@ async def test_a_reload_closes_the_connections_that_it_replaces_and_keeps_the_ot
         await until(lambda: tenants(host) == [])
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # nats-py cannot drop such a connection
 async def test_a_host_ends_in_time_while_the_server_takes_nothing(monkeypatch):
-    monkeypatch.setattr("picohook.transport.nats.client.CLOSE", 0.05)
+    monkeypatch.setattr("picohook.transport.nats.connection.CLOSE", 0.05)
     server = Server()
     try:
         there = NatsSettings(servers=(server.url,), host="h")
@@ -70,3 +73,15 @@ async def test_a_host_ends_in_time_while_the_server_takes_nothing(monkeypatch):
                 tasks.cancel_scope.cancel()
     finally:
         server.kill()
+        gc.collect()
+
+
+async def test_hooks_without_a_server_are_waited_for_together():
+    nowhere = [NatsSettings(servers=("nats://127.0.0.1:1",), tenant=f"t{number % 3}") for number in range(100)]
+    specs = [
+        HookSpec(name=f"p{number}", nats="policy", connection=there, stages=("before_tool",), hello_timeout=1)
+        for number, there in enumerate(nowhere)
+    ]
+    with anyio.fail_after(PATIENCE):  # one after another, it would be five times as long
+        async with Host(specs) as host:
+            assert {hook.state for hook in host.status().hooks} == {"connecting"}

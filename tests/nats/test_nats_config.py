@@ -61,10 +61,6 @@ def test_another_connection_is_another_hook_at_a_reload(read):
         ),
         ('[nats]\ncreds = "a"\nnkey = "b"\n' + HOOK, "nats: has creds and nkey: a user has one of them"),
         (HOOK + 'observe = ["*"]\n', "hooks.p: observes events, and a hook that is served over NATS gets none"),
-        (
-            '[hooks.p]\nrun = "true"\nfallback = "q"\nstages = ["before_tool"]\n',
-            "hooks.p: has a fallback, which is for hooks that are served over NATS",
-        ),
         (HOOK + "connection = {}\n", "hooks.p.connection: cannot be set in a file: it is the table [nats]"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 
 import anyio
@@ -12,7 +13,6 @@ from server import Server
 from picohook import FunctionHook, HookSpec, Host, NatsSettings, PicohookError, ToolCall
 from picohook.transport.nats import headers, subjects
 from picohook.transport.nats.breaker import FAILURES
-from picohook.transport.nats.client import Client
 
 pytestmark = pytest.mark.anyio
 
@@ -29,8 +29,13 @@ def failure(outcome):
     return outcome.trail[0].failure
 
 
+def asked(question):
+    """The digest, the milliseconds and the id in the header of a question."""
+    return question.headers[headers.NAME].split(" ")
+
+
 def name_and_try(question):
-    name, _, number = question.headers[headers.ID].rpartition("/")
+    name, _, number = asked(question)[2].rpartition("/")
     return name, number
 
 
@@ -52,38 +57,28 @@ class TestAnswers:
     async def test_the_body_is_the_request_of_the_protocol_and_headers_say_the_rest(self, host, serving, settings):
         async with serving(answers({})) as worker, host() as it:
             await it.before_tool(CALL)
-        (asked,) = worker.questions
-        question = json.loads(asked.data)
+        (message,) = worker.questions
+        question, (digest, left, name) = json.loads(message.data), asked(message)
         assert (question["jsonrpc"], question["method"]) == ("2.0", "hook.before_tool")
         assert question["params"]["arguments"] == {"command": "rm -rf /"}
-        assert asked.headers[headers.ID].split("/")[1:4] == ["", "c1", "before_tool"]
-        assert 0 < int(asked.headers[headers.DEADLINE]) <= 20_000
-        assert asked.subject == f"picohook.v1.rpc.{settings.tenant}.policy.before_tool"
-        assert asked.reply.startswith("_INBOX.host.")
+        assert digest == hashlib.sha256(message.data).hexdigest()
+        assert name.split("/")[1:4] == ["", "c1", "before_tool"]
+        assert 0 < int(left) <= 20_000
+        assert message.subject == f"picohook.v1.rpc.{settings.tenant}.policy.before_tool.host"
+        assert message.reply.startswith("_INBOX.host.")
 
-    async def test_the_installed_client_has_the_short_way(self):
-        assert Client().has_short_way
-
-    async def test_a_client_with_other_insides_is_used_as_it_is_documented(self, host, serving, monkeypatch):
-        monkeypatch.setattr("picohook.transport.nats.client._PARTS", ("_gone",))
-        async with serving(answers(DENY)) as worker, host(stages=("before_tool",)) as it:
-            assert (await it.before_tool(CALL)).reason == "no"
-        async with host() as it:
-            assert failure(await it.before_tool(CALL)) == "absent"
-        assert 0 < int(worker.questions[0].headers[headers.DEADLINE]) <= 20_000
-
-    async def test_only_the_first_of_two_answers_counts(self, host, serving):
+    async def test_N6_only_the_first_of_two_answers_counts(self, host, serving):
         async with serving(answers({}, DENY)), host() as it:
             outcomes = [await it.before_tool(CALL) for _ in range(20)]
         assert {outcome.action for outcome in outcomes} == {"continue"}
 
-    async def test_an_answer_to_another_question_is_a_failure(self, host, serving):
+    async def test_N6_an_answer_to_another_question_is_a_failure(self, host, serving):
         wrong = {"jsonrpc": "2.0", "id": 1, "result": YES, "digest": "0" * 64}
         async with serving(answers(wrong)), host() as it:
             outcome = await it.approve_tool(CALL)
         assert (outcome.approved, failure(outcome)) == (False, "digest")
 
-    async def test_an_answer_with_another_id_is_a_failure(self, host, serving):
+    async def test_N6_an_answer_with_another_id_is_a_failure(self, host, serving):
         async with serving(answers({"jsonrpc": "2.0", "id": 99, "result": YES})), host() as it:
             outcome = await it.approve_tool(CALL)
         assert (outcome.approved, failure(outcome)) == (False, "reply")
@@ -108,7 +103,7 @@ class TestTheIdOfAQuestion:
                 await it.before_tool(call)
             await it.approve_tool(CALL)
             await another.before_tool(CALL)  # without a session, only the host tells the two apart
-        assert len({name_and_try(asked) for asked in worker.questions}) == 6
+        assert len({name_and_try(one) for one in worker.questions}) == 6
 
     async def test_a_question_that_is_asked_again_keeps_its_name_and_counts_the_tries(self, host, serving):
         refused = {"jsonrpc": "2.0", "id": 1, "error": {"code": -32000, "message": "the hook crashed"}}
@@ -127,7 +122,7 @@ class TestTheIdOfAQuestion:
 class TestAbsence:
     """Each cause is known at once: the timeouts of these hooks are far longer than the tests."""
 
-    async def test_a_hook_without_workers_fails_as_absent(self, host):
+    async def test_N5_a_hook_without_workers_fails_as_absent(self, host):
         async with host() as it:
             denied, refused = await it.before_tool(CALL), await it.approve_tool(CALL)
         assert (denied.action, failure(denied)) == ("deny_tool", "absent")
@@ -139,7 +134,7 @@ class TestAbsence:
             assert (await it.before_tool(CALL)).action == "continue"
             assert (await it.approve_tool(CALL)).approved is False
 
-    async def test_no_server_is_there(self):
+    async def test_N5_no_server_is_there(self):
         nowhere = NatsSettings(servers=("nats://127.0.0.1:1",))
         spec = HookSpec(name="p", nats="policy", connection=nowhere, stages=("approve_tool",), hello_timeout=0.01)
         async with Host([spec]) as it:
@@ -154,8 +149,8 @@ class TestAbsence:
                 while not worker.cancelled:
                     await worker.changed.wait()
         assert (outcome.action, failure(outcome)) == ("deny_tool", "timeout")
-        (asked,) = worker.questions
-        assert worker.cancelled == [{"id": asked.headers[headers.ID], "reply": asked.reply}]
+        (message,) = worker.questions
+        assert worker.cancelled == [{"id": asked(message)[2], "reply": message.reply}]
 
     async def test_a_caller_that_gives_up_cancels_the_call(self, host, serving):
         async with serving(answers()) as worker, host() as it:
@@ -179,7 +174,7 @@ class TestAbsence:
         (name, first), (same, second) = map(name_and_try, worker.questions)
         assert (same, first, second) == (name, "1", "2")
 
-    async def test_workers_that_stay_busy_are_a_failure(self, host, serving):
+    async def test_N5_workers_that_stay_busy_are_a_failure(self, host, serving):
         def busy(question):
             return [{"jsonrpc": "2.0", "id": question["id"], "error": {"code": -32005, "message": "9 calls in flight"}}]
 
@@ -187,7 +182,7 @@ class TestAbsence:
             outcome = await it.before_tool(CALL)
         assert (failure(outcome), len(worker.questions)) == ("busy", 2)
 
-    async def test_a_question_over_the_servers_limit_is_not_sent(self, host, serving):
+    async def test_N5_a_question_over_the_servers_limit_is_not_sent(self, host, serving):
         huge = ToolCall(tool="bash", arguments={"command": "x" * (1 << 20)})
         async with serving(answers({})) as worker, host() as it:
             assert failure(await it.before_tool(huge)) == "too_large"
@@ -221,7 +216,7 @@ class TestAbsence:
                 assert failure(outcomes[0]) == "unreachable"
                 (hook,) = it.hooks
                 for _ in range(FAILURES):
-                    hook.breaker.failed("it was slow", anyio.current_time())
+                    hook.breaker.failed("it was slow", hook.breaker.answers, anyio.current_time())
                 assert failure(await it.before_tool(CALL)) == "unreachable"  # though the breaker is open
                 server.start()
                 assert await connection.connected(20)
@@ -234,35 +229,56 @@ class TestAbsence:
 
 
 class TestTheBreaker:
-    async def test_it_opens_after_failures_in_a_row_and_closes_when_a_worker_is_there(self, host, serving):
+    async def test_it_opens_when_no_worker_answers_any_more_and_closes_when_one_does(self, host, serving, monkeypatch):
+        monkeypatch.setattr("picohook.transport.nats.breaker.WAIT", 0.05)
         changes = []
-        async with host() as it:
+        async with serving(answers()) as worker, host(timeout=0.02) as it:
             it.on_change.add(lambda change: changes.append(getattr(change, "state", None)))
             found = [failure(await it.before_tool(CALL)) for _ in range(FAILURES + 1)]
-            assert found == ["absent"] * FAILURES + ["breaker"]
+            assert found == ["timeout"] * FAILURES + ["breaker"]
             assert it.status().hooks[0].state == "breaker open"
-            async with serving(answers({})):
-                with anyio.fail_after(20):
-                    while (await it.before_tool(CALL)).action != "continue":
-                        await anyio.sleep(0.01)
+            worker.answer = answers({})
+            with anyio.fail_after(20):
+                while (await it.before_tool(CALL)).action != "continue":
+                    await anyio.sleep(0.01)
             assert it.status().hooks[0].state == "ready"
-        assert [state for state in changes if state] == ["breaker open", "breaker trial", "ready"]
+        assert [state for state in changes if state] == ["breaker open", "ready"]
 
-    async def test_a_caller_that_gives_up_between_two_tries_lets_the_next_call_try(self, host, monkeypatch):
-        async with host() as it:
+    async def test_a_question_without_an_answer_opens_it_anew_after_the_wait(self, host, serving, monkeypatch):
+        monkeypatch.setattr("picohook.transport.nats.breaker.WAIT", 0)
+        async with serving(answers()), host(timeout=0.02) as it:
             (hook,) = it.hooks
-            for _ in range(FAILURES):
-                await it.before_tool(CALL)
-            hook.breaker.pinged()
-            monkeypatch.setattr("picohook.hooks.nats.SECOND_TRY", 10)
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(it.before_tool, CALL)
-                with anyio.fail_after(20):
-                    while hook.status().calls < 2 * FAILURES + 1 or hook._calls.in_flight():
-                        await anyio.sleep(0.01)
-                tasks.cancel_scope.cancel()
+            for _ in range(FAILURES + 1):
+                assert failure(await it.before_tool(CALL)) == "timeout"
             monkeypatch.undo()
-            assert failure(await it.before_tool(CALL)) == "absent"
+            assert failure(await it.before_tool(CALL)) == "timeout"
+            assert hook.breaker.is_open
+            assert failure(await it.before_tool(CALL)) == "breaker"
+
+    async def test_absence_does_not_open_it_so_the_first_worker_is_asked_at_once(self, host, serving):
+        async with host() as it:
+            for _ in range(FAILURES + 1):
+                assert failure(await it.before_tool(CALL)) == "absent"
+            async with serving(answers(DENY)):
+                assert (await it.before_tool(CALL)).reason == "no"
+
+    async def test_a_worker_that_never_answers_does_not_stop_a_hook_that_another_one_answers_for(self, host, serving):
+        silent = iter(range(1000))
+
+        def every_other_one(_question):
+            return [] if next(silent) % 2 else [{}]
+
+        outcomes = []
+        async with serving(every_other_one), host(timeout=0.3) as it, anyio.create_task_group() as tasks:
+
+            async def ask():
+                outcomes.append(failure(await it.before_tool(CALL)))
+
+            for _ in range(4):
+                for _ in range(4 * FAILURES):
+                    tasks.start_soon(ask)
+                await anyio.sleep(0.1)
+        assert set(outcomes) == {None, "timeout"}
 
 
 class TestTheFallback:
@@ -304,7 +320,7 @@ class TestTheFallback:
 
 class TestNames:
     @pytest.mark.parametrize("name", ["policy", "my_hook", "a.b", "a b", "*", ">", "_x2e", "é", "$SRV", "_", "x_x"])
-    def test_a_name_is_one_token_(self, name):
+    def test_a_name_is_one_token(self, name):
         made = subjects.token(name)
         assert set(made) <= set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
 

@@ -118,7 +118,6 @@ class _Serving:
 
     async def _serve(self, connection: NatsConnection) -> None:
         worker = NatsWorker(self._host, connection, max_in_flight=self._max_in_flight)
-        worker.config_digest = lambda: self._host.config_digest
         ready = anyio.Event()
         self._workers.append(worker)
         if self.ended.is_set():
@@ -137,7 +136,7 @@ class _Serving:
         await ready.wait()
         for earlier in self._workers[: self._workers.index(worker)]:
             earlier.end()
-        output.note(f"Serving over NATS: {', '.join(hook.name for hook in worker.hooks)}")
+        output.note(f"Serving over NATS: {', '.join(worker.hooks)}")
 
 
 def _connect(settings: NatsSettings) -> NatsConnection:

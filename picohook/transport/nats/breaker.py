@@ -1,70 +1,53 @@
-"""The circuit breaker of a remote hook: after several failures in a row, the hook is not asked for a while."""
+"""The circuit breaker of a remote hook: when no worker answers any more, the hook is not asked for a while."""
 
 from __future__ import annotations
 
-from enum import StrEnum
-
 FAILURES = 5
-"""How many failures in a row open the breaker."""
-WAIT = 10.0
-"""Seconds after which an open breaker lets one call try, also if no worker has answered a ping."""
-
-
-class BreakerState(StrEnum):
-    """The state of a breaker."""
-
-    CLOSED = "closed"
-    """Every call is made."""
-    OPEN = "open"
-    """No call is made."""
-    TRIAL = "trial"
-    """The next call is made. Its end closes the breaker, or opens it again."""
+"""How many questions in a row without an answer open the breaker."""
+WAIT = 1.0
+"""Seconds after which an open breaker lets questions through again. The first one without an answer opens it anew."""
 
 
 class Breaker:
-    """Counts failures in a row. It reads no clock and does no I/O."""
+    """Counts questions that got no answer in time. It reads no clock and does no I/O.
 
-    __slots__ = ("_opened", "_trying", "failures", "state", "why")
+    A question counts only if no other question got an answer while it waited. So a worker that hangs does not stop a hook that
+    other workers answer for.
+    """
+
+    __slots__ = ("_open_until", "answers", "failures", "why")
 
     def __init__(self) -> None:
-        self.state = BreakerState.CLOSED
+        self.answers = 0
+        """How many questions were answered. The caller notes it when it asks."""
         self.failures = 0
-        """Failures in a row."""
+        """Questions in a row without an answer."""
         self.why = ""
         """The last failure."""
-        self._opened = 0.0
-        self._trying = False
+        self._open_until: float | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether questions were refused when one was last tried."""
+        return self._open_until is not None
 
     def allows(self, now: float) -> bool:
-        """Whether a call may be made now. In a trial, this is true once."""
-        if self.state is BreakerState.CLOSED:
-            return True
-        if self.state is BreakerState.OPEN and now >= self._opened + WAIT:
-            self.state = BreakerState.TRIAL
-        if self.state is BreakerState.TRIAL and not self._trying:
-            self._trying = True
-            return True
-        return False
+        """Whether a question may be asked now."""
+        if self._open_until is not None and now >= self._open_until:
+            self._open_until, self.failures = None, FAILURES - 1
+        return self._open_until is None
 
-    def failed(self, why: str, now: float) -> None:
-        """A call failed."""
+    def failed(self, why: str, answers: int, now: float) -> None:
+        """A question got no answer. `answers` had this value when it was asked."""
+        if answers != self.answers:
+            return
         self.failures += 1
         self.why = why
-        if self.state is BreakerState.TRIAL or self.failures >= FAILURES:
-            self.state, self._opened = BreakerState.OPEN, now
-        self._trying = False
+        if self.failures >= FAILURES:
+            self._open_until = now + WAIT
 
     def answered(self) -> None:
-        """A call was answered: the hook is asked again."""
-        self.state = BreakerState.CLOSED
+        """A question was answered."""
+        self.answers += 1
         self.failures = 0
-        self._trying = False
-
-    def given_up(self) -> None:
-        """A call ended without a result: its caller was cancelled."""
-        self._trying = False
-
-    def pinged(self) -> None:
-        """A worker is there: the next call may try."""
-        if self.state is BreakerState.OPEN:
-            self.state = BreakerState.TRIAL
+        self._open_until = None

@@ -19,10 +19,11 @@ from ...wire.text import show
 from ..deadlines import Deadlines, shown_seconds
 from ..reactor import Failure
 from . import headers, subjects
-from .message import Message, answer_head, more
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Callable
+
+    from nats.aio.msg import Msg
 
     from ...model.decisions import Decision
     from ...model.stages import Stage
@@ -33,13 +34,6 @@ if TYPE_CHECKING:
 ABSENT, BUSY, FORBIDDEN, DIGEST = "absent", "busy", "forbidden", "digest"
 BUSY_CODE = -32005
 """The code of a worker's error that has too many calls in flight. It has not begun this one."""
-PING = "ping"
-"""The last token of the inbox at which workers answer pings."""
-
-
-_HEAD = b"NATS/1.0\r\n%b: %%b\r\n%b: %%d\r\n%b: %%b\r\n\r\n" % tuple(
-    name.encode() for name in (headers.ID, headers.DEADLINE, headers.DIGEST)
-)
 
 
 class Calls:
@@ -58,29 +52,23 @@ class Calls:
         *,
         name: str,
         read: Callable[[Stage[Any], Reply], Decision],
-        ponged: Callable[[], None],
     ) -> None:
-        """`served` is the hook's name at its workers, `name` its name here. `read` makes a decision of an answer.
-
-        `ponged` is called when a worker has answered `ping`.
-        """
+        """`served` is the hook's name at its workers, `name` its name here. `read` makes a decision of an answer."""
         self._connection = connection
         self._reactor = reactor
         self._log = log
         self._name = name
         self._read = read
-        self._ponged = ponged
         self._served = served
-        tenant = connection.settings.tenant
-        self._subjects: dict[str, str] = {}
-        self._subject_of = functools.partial(subjects.rpc, tenant, served)
-        self._cancel_subject = subjects.cancel(tenant, served)
-        self._inbox = f"{connection.inbox_prefix}.{secrets.token_hex(12)}"
+        tenant, host = connection.settings.tenant, connection.host
+        self._subject_of = functools.cache(lambda stage: subjects.rpc(tenant, served, stage, host))
+        self._cancel_subject = subjects.cancel(tenant, served, host)
+        self._asked: set[str] = set()
+        """The subjects on which questions were asked."""
+        self._inbox = f"{subjects.inbox(host)}.{secrets.token_hex(12)}"
         self._listening: Listening | None = None
         self._pending: dict[int, Promise] = {}
         """The calls that wait for an answer, by their numbers. Each is about a stage, a digest and the name of a question."""
-        self._ended: list[tuple[Promise, Any]] = []
-        """The calls that were answered in this read."""
         self._next = 1
         self._deadlines = Deadlines(reactor, self, self._timed_out)
         self._on_cancel = self._abandoned  # stored, because each lookup of a method makes an object
@@ -92,7 +80,7 @@ class Calls:
 
     async def aclose(self) -> None:
         """Fail the calls in flight, and stop listening."""
-        self.fail_all("the hook was stopped", "unreachable")
+        self._fail(list(self._pending.values()), "the hook was stopped", "unreachable")
         self._deadlines.close()
         if self._listening is not None:
             await self._listening.stop(drain=False)
@@ -116,19 +104,16 @@ class Calls:
     @property
     def is_refused(self) -> bool:
         """Whether the server refused the inbox, or the subject of a stage that was asked."""
-        refused = self._connection.is_refused
-        return refused(f"{self._inbox}.*") or any(refused(subject) for subject in self._subjects.values())
+        return any(map(self._connection.is_refused, (f"{self._inbox}.*", *self._asked)))
 
     # Asking.
 
-    def call(  # noqa: PLR0917 - by position: it is called for every question
+    async def call(  # noqa: PLR0917 - by position: it is called for every question
         self, stage: Stage[Any], params: bytes, deadline: float, limit: float, now: float, question_id: str, trace: str
-    ) -> Awaitable[Decision]:
-        """Ask. Await the result at once for the decision in the answer. Raises `HookError`, and so does awaiting."""
-        subject = self._subjects.get(stage.name)
-        if subject is None:
-            subject = self._subjects[stage.name] = self._subject_of(stage.name)
-        connection = self._connection
+    ) -> Decision:
+        """Ask, and return the decision in the answer. Raises `HookError`."""
+        connection, subject = self._connection, self._subject_of(stage.name)
+        self._asked.add(subject)
         if connection.refused and (connection.is_refused(subject) or connection.is_refused(f"{self._inbox}.*")):
             raise HookUnavailableError(connection.last_error, cause=FORBIDDEN, hook=self._name)
         if deadline <= now:
@@ -136,15 +121,10 @@ class Calls:
         number = self._next
         self._next += 1
         body = b'{"jsonrpc":"2.0","id":%d%b%b}' % (number, between_id_and_params(stage.method), params)
-        digest = hashlib.sha256(body).hexdigest().encode()
-        head = _HEAD % (question_id.encode(), max(1, int((deadline - now) * 1000)), digest)
-        if trace:
-            head = more(head, {headers.TRACE_PARENT: trace})
-        message = Message(subject, body, f"{self._inbox}.{number}", head)
-        try:
-            connection.send(message, at_once=not self._pending)
-        except NatsError as error:
-            raise HookUnavailableError(str(error), cause=error.cause, hook=self._name) from None
+        digest = hashlib.sha256(body).hexdigest()
+        head = {headers.NAME: headers.of_question(digest, deadline - now, question_id)}
+        if trace.isascii() and trace.isprintable() and trace:  # a line break would be another header
+            head[headers.TRACE_PARENT] = trace
         promise = self._reactor.promise(self._on_cancel)
         promise.about = stage, digest, question_id
         promise.request = number
@@ -152,42 +132,33 @@ class Calls:
         promise.limit = limit
         promise.timeout = deadline - now
         self._pending[number] = promise
+        try:
+            await connection.publish(subject, body, headers=head, reply=f"{self._inbox}.{number}")
+        except BaseException as error:
+            self._pending.pop(number, None)
+            if isinstance(error, NatsError):
+                raise HookUnavailableError(str(error), cause=error.cause, hook=self._name) from None
+            raise
         self.calls += 1
         if deadline < self._deadlines.next:
             self._deadlines.add(promise)
-        return promise
-
-    def ping(self) -> None:
-        """Ask whether a worker serves the hook. `ponged` is called if one answers. Raises `NatsError`."""
-        self._connection.publish(subjects.service("PING", self._served), reply=f"{self._inbox}.{PING}")
-
-    def fail_all(self, why: str, cause: str) -> None:
-        """Fail all calls in flight."""
-        calls, self._pending = self._pending, {}
-        self._reactor.settle(
-            [(call, Failure(HookUnavailableError(why, cause=cause, hook=self._name))) for call in calls.values()]
-        )
+        decision: Decision = await promise
+        return decision
 
     def connection_changed(self) -> None:
         """Fail the calls that can get no answer, because the connection was lost or the server refused a subject."""
-        connection = self._connection
-        if not self._pending:
-            return
+        connection, calls = self._connection, list(self._pending.values())
         if not connection.is_connected:
-            self.fail_all(str(connection.unreachable()), "unreachable")
-        elif connection.is_refused(f"{self._inbox}.*"):
-            self.fail_all(connection.last_error, FORBIDDEN)
-        else:
-            refused = [
-                call for call in self._pending.values() if connection.is_refused(self._subject_of(call.about[0].name))
-            ]
-            ended = [
-                (call, HookUnavailableError(connection.last_error, cause=FORBIDDEN, hook=self._name))
-                for call in refused
-            ]
-            for promise, _ in ended:
-                del self._pending[promise.request]
-            self._reactor.settle([(promise, Failure(error)) for promise, error in ended])
+            self._fail(calls, str(connection.unreachable()), "unreachable")
+        elif connection.refused:
+            if not connection.is_refused(f"{self._inbox}.*"):
+                calls = [call for call in calls if connection.is_refused(self._subject_of(call.about[0].name))]
+            self._fail(calls, connection.last_error, FORBIDDEN)
+
+    def _fail(self, calls: list[Promise], why: str, cause: str) -> None:
+        for call in calls:
+            del self._pending[call.request]
+        self._reactor.settle([(call, self._failure(why, cause)) for call in calls])
 
     # Giving up.
 
@@ -207,20 +178,14 @@ class Calls:
 
     def _tell_workers(self, call: Promise) -> None:
         """Tell all workers that this call was cancelled."""
-        body = encode({"id": call.about[2], "reply": f"{self._inbox}.{call.request}"})
-        try:
-            self._connection.publish(self._cancel_subject, body)
-        except NatsError as error:
-            self._log.debug("a cancel was not sent", why=str(error))
+        self._connection.post(
+            self._cancel_subject, encode({"id": call.about[2], "reply": f"{self._inbox}.{call.request}"})
+        )
 
     # Answers.
 
-    def _received(self, message: Message) -> None:
+    def _received(self, message: Msg) -> None:
         last = message.subject[len(self._inbox) + 1 :]
-        if last == PING:
-            if not message.is_from_nobody:
-                self._ponged()
-            return
         call = self._pending.get(int(last)) if last.isdecimal() else None
         if call is None:
             self.late += 1
@@ -229,20 +194,15 @@ class Calls:
         outcome = self._outcome(call, message)
         if outcome is not None:
             del self._pending[call.request]
-            self._ended.append((call, outcome))
-            if len(self._ended) == 1:
-                self._connection.after_read(self._settle)
+            self._reactor.settle([(call, outcome)])
 
-    def _settle(self) -> None:
-        ended, self._ended = self._ended, []
-        self._reactor.settle(ended)
-
-    def _outcome(self, promise: Promise, message: Message) -> Any:
+    def _outcome(self, promise: Promise, message: Msg) -> Any:
         """The decision in an answer, or a `Failure`; None for progress, after which the call still waits."""
         stage, digest, _ = promise.about
-        if not message.data and message.is_from_nobody:
+        head = message.headers or {}
+        if not message.data and head.get(headers.STATUS) == headers.NOBODY:
             return self._failure(f"no worker serves {self._served!r}", ABSENT)
-        if message.head != answer_head(digest) and message.headers.get(headers.DIGEST) != digest.decode():
+        if head.get(headers.NAME) != digest:
             return self._failure("its answer is to another question: it does not repeat the digest", DIGEST)
         is_late = self._reactor.now() > promise.deadline
         if not (stage.approves or is_late):

@@ -37,8 +37,8 @@ class ClientLoop(Protocol):
     async def run(self, work: Callable[[], Awaitable[T]]) -> T:
         """Run this in the client's loop, and return its result."""
 
-    def soon(self, callback: Callable[..., None], *arguments: Any) -> None:
-        """Call this in the client's loop. It must not raise."""
+    def soon(self, work: Callable[..., Coroutine[Any, Any, None]], *arguments: Any) -> None:
+        """Run this in a task of the client's loop. Its failure is ignored."""
 
     def start(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Run this in a task of the client's loop. Called once. `aclose` cancels it."""
@@ -64,12 +64,13 @@ class HostLoop:
 
     def __init__(self) -> None:
         self._task: asyncio.Task[None] | None = None
+        self._others: set[asyncio.Task[None]] = set()
 
     async def run(self, work: Callable[[], Awaitable[T]]) -> T:
         return await work()
 
-    def soon(self, callback: Callable[..., None], *arguments: Any) -> None:
-        callback(*arguments)
+    def soon(self, work: Callable[..., Coroutine[Any, Any, None]], *arguments: Any) -> None:
+        _start(work, arguments, self._others)
 
     def start(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         import asyncio  # noqa: PLC0415 - slow to import
@@ -99,6 +100,7 @@ class ThreadLoop:
         self._portal_block = start_blocking_portal("asyncio")
         self._portal = self._portal_block.__enter__()
         self._loop = self._portal.call(_running_loop)
+        self._others: set[asyncio.Task[None]] = set()
 
     async def run(self, work: Callable[[], Awaitable[T]]) -> T:
         try:
@@ -119,9 +121,9 @@ class ThreadLoop:
             value = Failure(error)
         self._reactor.settle([(promise, value)])
 
-    def soon(self, callback: Callable[..., None], *arguments: Any) -> None:
+    def soon(self, work: Callable[..., Coroutine[Any, Any, None]], *arguments: Any) -> None:
         with contextlib.suppress(RuntimeError):  # it is closed
-            self._loop.call_soon_threadsafe(callback, *arguments)
+            self._loop.call_soon_threadsafe(_start, work, arguments, self._others)
 
     def start(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         self._portal.start_task_soon(work)
@@ -138,6 +140,21 @@ class ThreadLoop:
     def _end(self) -> None:
         self._portal.call(self._portal.stop, True)
         self._portal_block.__exit__(None, None, None)
+
+
+def _start(
+    work: Callable[..., Coroutine[Any, Any, None]], arguments: tuple[Any, ...], tasks: set[asyncio.Task[None]]
+) -> None:
+    import asyncio  # noqa: PLC0415 - slow to import
+
+    def ended(task: asyncio.Task[None]) -> None:
+        tasks.discard(task)
+        if not task.cancelled():
+            task.exception()
+
+    task = asyncio.get_running_loop().create_task(work(*arguments))
+    tasks.add(task)  # the loop keeps no reference to it
+    task.add_done_callback(ended)
 
 
 async def _running_loop() -> asyncio.AbstractEventLoop:

@@ -1,4 +1,4 @@
-"""One connection to NATS, which all parts of a host share. It works on asyncio and on trio."""
+"""One connection to NATS, which all hooks of a host share. It works on asyncio and on trio."""
 
 from __future__ import annotations
 
@@ -13,30 +13,33 @@ import anyio
 
 from ...errors import NatsError, PicohookError
 from ...wire.extras import how_to_install
-from . import subjects
 from .client_loop import client_loop
-from .message import Message, head_of
 
 if TYPE_CHECKING:
+    import asyncio
     import ssl
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
+    from nats.aio.client import Client
+    from nats.aio.msg import Msg
     from nats.aio.subscription import Subscription
 
     from ...model.spec import NatsSettings
     from ...observe.log import Log
     from ..reactor import Reactor
-    from .client import Client
 
 CONNECTING, CONNECTED, DISCONNECTED, CLOSED = "connecting", "connected", "disconnected", "closed"
 UNREACHABLE, FORBIDDEN, TOO_LARGE = "unreachable", "forbidden", "too_large"
 
 RECONNECT_WAIT = (0.2, 0.6)
-"""Seconds between two attempts to connect. Each connection takes a random time between these, to spread the load."""
+"""Seconds after all servers were tried in vain. Each connection takes a random time between these, to spread the load."""
 CONNECT_TIMEOUT = 2.0
-PING_INTERVAL = 5.0
-MISSED_PINGS = 2
-"""How many pings may be without an answer. One more, and the connection counts as lost."""
+PULSE = 1.0
+"""Seconds between two pings of the server, and for the answer to one."""
+MISSED = 2
+"""How many pings in a row without an answer mean that the connection is lost."""
+CLOSE = 1.0
+"""Seconds for the last messages, and for the end of a connection. A server that is stopped takes neither."""
 MAX_OUTBOUND = 16 << 20
 """The most bytes that may wait to be written to the server."""
 PENDING_MESSAGES = 65_536
@@ -46,18 +49,21 @@ _REFUSED = re.compile(r'permissions violation for (publish|subscription) to "([^
 
 
 class Listening:
-    """A subscription. It is restored with the connection."""
+    """A subscription. It is made anew at each server."""
 
     __slots__ = ("_connection", "callback", "queue", "subject", "subscription")
 
-    def __init__(
-        self, connection: NatsConnection, subject: str, callback: Callable[[Message], None], queue: str
-    ) -> None:
+    def __init__(self, connection: NatsConnection, subject: str, callback: Callable[[Msg], None], queue: str) -> None:
         self._connection = connection
         self.subject = subject
         self.callback = callback
         self.queue = queue
         self.subscription: Subscription | None = None
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether the server said that this user may not listen there."""
+        return self._connection.is_refused(self.subject)
 
     async def stop(self, *, drain: bool = True) -> None:
         """Take no more messages. The server hands those that it has not sent yet to other members of the queue group.
@@ -68,7 +74,7 @@ class Listening:
 
 
 class NatsConnection:
-    """A connection that is restored when it is lost.
+    """A connection that is made anew when it is lost, at any of the servers. What was not sent before is never sent later.
 
     `on_change` has functions that are called, in the host's loop, whenever `state` or `refused` may have changed.
     """
@@ -83,10 +89,11 @@ class NatsConnection:
         self.refused: frozenset[str] = frozenset()
         """The subjects that this user may not publish or listen to, as far as the server said; in lower case."""
         self.on_change: set[Callable[[], None]] = set()
-        self.inbox_prefix = subjects.inbox(settings.host or socket.gethostname())
-        """The prefix of the subjects at which this host gets answers."""
+        self.host = settings.host or socket.gethostname()
+        """This host's name, at whose inbox it gets answers."""
         self._log = log.bind(servers=", ".join(settings.servers))
         self._client: Client | None = None
+        self._closing: set[asyncio.Task[None]] = set()
         self._listening: dict[Listening, None] = {}
         self._changed = anyio.Event()
         self._loop = client_loop(reactor)
@@ -94,37 +101,34 @@ class NatsConnection:
 
     # The interface.
 
-    def publish(
-        self, subject: str, body: bytes = b"", *, headers: Mapping[str, str] | None = None, reply: str = ""
+    async def publish(
+        self, subject: str, body: bytes, *, headers: dict[str, str] | None = None, reply: str = ""
     ) -> None:
         """Send a message. It is written soon after. Raises `NatsError` if it cannot be sent."""
-        self.send(Message(subject, body, reply, head_of(headers or {})))
-
-    def send(self, message: Message, *, at_once: bool = False) -> None:
-        """Send a message, as `publish` does. With `at_once`, it does not wait for others to share a write with."""
         client = self._client
         if client is None or not client.is_connected:
             raise self.unreachable()
-        size, waiting = len(message.data) + len(message.head), client.pending_data_size
+        size, waiting = len(body), client.pending_data_size
         if size > client.max_payload:
             raise NatsError(
                 f"a message of {size} bytes is over the server's limit of {client.max_payload}", cause=TOO_LARGE
             )
         if waiting + size > MAX_OUTBOUND:
             raise NatsError(f"{waiting} bytes wait to be sent to the server", cause=UNREACHABLE)
-        self._loop.soon(client.send, message, at_once)
+        if not self._loop.is_here:
+            self._loop.soon(client.publish, subject, body, reply, headers)
+            return
+        try:
+            await client.publish(subject, body, reply, headers)
+        except Exception as error:  # noqa: BLE001 - nats-py raises many kinds
+            raise NatsError(str(error) or type(error).__name__, cause=UNREACHABLE) from None
 
-    def after_read(self, callback: Callable[[], None]) -> None:
-        """Call back when the messages that came together have been given to their callbacks. Called in such a callback.
+    def post(self, subject: str, body: bytes, *, headers: dict[str, str] | None = None, reply: str = "") -> None:
+        """Send a message if that is possible now. Callbacks may call it."""
+        if (client := self._client) is not None and client.is_connected:
+            self._loop.soon(client.publish, subject, body, reply, headers)
 
-        What is sent then shares writes. Calls back at once if it is not known which messages came together.
-        """
-        if self._loop.is_here and self._client is not None:
-            self._client.after_read(callback)
-        else:
-            callback()
-
-    async def listen(self, subject: str, callback: Callable[[Message], None], *, queue: str = "") -> Listening:
+    async def listen(self, subject: str, callback: Callable[[Msg], None], *, queue: str = "") -> Listening:
         """Call back with each message to this subject, in the host's loop. Works while there is no connection, too."""
         listening = Listening(self, subject, callback, queue)
         self._listening[listening] = None
@@ -135,10 +139,13 @@ class NatsConnection:
         """Wait until the server has taken all that was sent, subscriptions too. Raises `NatsError`."""
 
         async def flush() -> None:
+            client = self._client
+            if client is None or not client.is_connected:
+                raise self.unreachable()
             try:
-                await self._connected_client().flush(timeout)  # type: ignore[arg-type]  # it takes fractions
+                await client.flush(timeout)  # type: ignore[arg-type]  # it takes fractions
             except Exception as error:  # noqa: BLE001 - nats-py raises many kinds
-                raise _as_nats_error(error) from None
+                raise NatsError(str(error) or type(error).__name__, cause=UNREACHABLE) from None
 
         await self._loop.run(flush)
 
@@ -147,11 +154,6 @@ class NatsConnection:
         """Whether messages can be sent now."""
         client = self._client
         return client is not None and client.is_connected
-
-    @property
-    def max_payload(self) -> int:
-        """The most bytes of one message, as the server said; 0 while there was no connection yet."""
-        return 0 if self._client is None else self._client.max_payload
 
     def is_refused(self, subject: str) -> bool:
         """Whether the server said that this user may not use the subject."""
@@ -170,7 +172,7 @@ class NatsConnection:
         return NatsError(f"no connection to {', '.join(self.settings.servers)}{why}", cause=UNREACHABLE)
 
     async def aclose(self) -> None:
-        """Write what waits to be written, and close the connection. Takes no longer than `client.CLOSE` for each."""
+        """Write what waits to be written, and close the connection. Takes no longer than `CLOSE` for each."""
         if self.state != CLOSED:
             self._set(CLOSED)
             with contextlib.suppress(NatsError):
@@ -179,20 +181,24 @@ class NatsConnection:
 
     # In the client's loop.
 
-    def _connected_client(self) -> Client:
-        client = self._client
-        if client is None or not client.is_connected:
-            raise self.unreachable()
-        return client
-
     async def _subscribe(self, listening: Listening) -> None:
         client = self._client
         if client is None or client.is_closed:
-            return  # `_keep` will
-        received = listening.callback
-        if not self._loop.is_here:
-            received = functools.partial(self._loop.tell, received)
-        listening.subscription = await client.listen(listening.subject, listening.queue, received, PENDING_MESSAGES)
+            return  # `_use` will
+        received, loop = listening.callback, self._loop
+
+        async def at_once(message: Msg) -> None:
+            received(message)
+
+        async def told(message: Msg) -> None:
+            loop.tell(received, message)
+
+        listening.subscription = await client.subscribe(
+            listening.subject,
+            queue=listening.queue,
+            cb=at_once if loop.is_here else told,
+            pending_msgs_limit=PENDING_MESSAGES,
+        )
 
     async def _unlisten(self, listening: Listening, *, drain: bool) -> None:
         async def unsubscribe() -> None:
@@ -206,33 +212,40 @@ class NatsConnection:
             await self._loop.run(unsubscribe)
 
     async def _keep(self) -> None:
-        """Connect, and connect anew when the server has ended a connection for good, until cancelled."""
+        """Connect to one of the servers, and to another one when the connection is lost, until cancelled."""
         import asyncio  # noqa: PLC0415 - slow to import
 
-        from .client import Client  # noqa: PLC0415 - needs nats-py
-
         wait = random.uniform(*RECONNECT_WAIT)  # noqa: S311 - spreads load
+        servers = list(self.settings.servers)
         while self.state != CLOSED:
-            ended = asyncio.Event()
+            random.shuffle(servers)
+            for server in servers:
+                if await self._use(server):
+                    break
+            else:
+                await asyncio.sleep(wait)
 
-            async def closed(ended: asyncio.Event = ended) -> None:
-                ended.set()
+    async def _use(self, server: str) -> bool:
+        """Use a connection to this server as long as it lasts. Returns whether there was one."""
+        import asyncio  # noqa: PLC0415 - slow to import
 
-            client = Client()
-            try:
+        from nats.aio.client import Client  # noqa: PLC0415 - an extra
+
+        ended, client = asyncio.Event(), Client()
+
+        async def closed() -> None:
+            ended.set()
+
+        try:
+            async with asyncio.timeout(2 * CONNECT_TIMEOUT):
                 await client.connect(
-                    list(self.settings.servers),
-                    name=f"picohook {self.inbox_prefix.partition('.')[2]}",
+                    server,
+                    name=f"picohook {self.host}",
                     error_cb=self._failed,
-                    disconnected_cb=self._lost,
-                    reconnected_cb=self._restored,
                     closed_cb=closed,
-                    inbox_prefix=self.inbox_prefix,
                     connect_timeout=CONNECT_TIMEOUT,  # type: ignore[arg-type]  # it takes fractions
-                    reconnect_time_wait=wait,  # type: ignore[arg-type]
-                    max_reconnect_attempts=-1,
-                    ping_interval=PING_INTERVAL,  # type: ignore[arg-type]
-                    max_outstanding_pings=MISSED_PINGS,
+                    allow_reconnect=False,
+                    ping_interval=1 << 20,  # `_lasts` does that
                     pending_size=2 * MAX_OUTBOUND,
                     skip_subject_validation=True,  # all subjects are made by `subjects`
                     **_identity(self.settings),
@@ -240,21 +253,48 @@ class NatsConnection:
                 self._client = client
                 for listening in tuple(self._listening):
                     await self._subscribe(listening)
-                await self._restored()
-                await ended.wait()
-            except Exception as error:  # noqa: BLE001 - a file cannot be read, or the client has a fault: it is tried again
+                await client.flush(CONNECT_TIMEOUT)  # type: ignore[arg-type]
+            self.last_error = ""
+            self._loop.tell(self._set, CONNECTED)
+            await self._lasts(client, ended)
+        except Exception as error:  # noqa: BLE001 - no connection, a file that cannot be read, a fault of the client
+            self._note(error)
+            return False
+        finally:
+            self._client = None
+            self._loop.tell(self._set, DISCONNECTED)
+            closing = asyncio.get_running_loop().create_task(_end(client))
+            self._closing.add(closing)
+            closing.add_done_callback(self._closing.discard)
+        return True
+
+    async def _lasts(self, client: Client, ended: asyncio.Event) -> None:
+        """Return when the connection has ended, or the server does not answer pings any more."""
+        import asyncio  # noqa: PLC0415 - slow to import
+
+        missed = 0
+        while missed < MISSED:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(0 if missed else PULSE):
+                    await ended.wait()
+                return
+            try:
+                await client.flush(PULSE)  # type: ignore[arg-type]  # it takes fractions
+                missed = 0
+            except Exception as error:  # noqa: BLE001 - nats-py raises many kinds
+                if client.is_closed:
+                    return
+                missed += 1
                 self._note(error)
-            finally:
-                with anyio.CancelScope(shield=True):
-                    await client.end()
-            if self.state != CLOSED:
-                self._loop.tell(self._set, DISCONNECTED)
-                await asyncio.sleep(wait)
 
     async def _close(self) -> None:
+        import asyncio  # noqa: PLC0415 - slow to import
+
         client, self._client = self._client, None
         if client is not None:
-            await client.end()
+            await _end(client)
+        if self._closing:
+            await asyncio.wait(self._closing, timeout=CLOSE)
 
     async def _failed(self, error: Exception) -> None:
         refused = _REFUSED.search(str(error).lower())
@@ -269,17 +309,10 @@ class NatsConnection:
             self.last_error = text
             self._loop.tell(functools.partial(self._log.warning, "NATS failed", why=text))
 
-    async def _lost(self) -> None:
-        self._loop.tell(self._set, DISCONNECTED)
-
-    async def _restored(self) -> None:
-        self.last_error = ""
-        self._loop.tell(self._set, CONNECTED)
-
     # In the host's loop.
 
     def _set(self, state: str) -> None:
-        if self.state in {state, CLOSED}:
+        if self.state in {state, CLOSED} or (state == DISCONNECTED and self.state == CONNECTING):
             return
         self.state = state
         if state == CONNECTED:
@@ -300,6 +333,19 @@ class NatsConnection:
         self._changed = anyio.Event()
         for call in tuple(self.on_change):
             call()
+
+
+async def _end(client: Client) -> None:
+    """Write all waiting messages, and close the connection, as far as the server lets it in time."""
+    import asyncio  # noqa: PLC0415 - slow to import
+
+    with contextlib.suppress(Exception):  # it closes
+        async with asyncio.timeout(CLOSE):
+            if client.is_connected:
+                await client.flush(CLOSE)  # type: ignore[arg-type]  # it takes fractions
+    with contextlib.suppress(Exception):
+        async with asyncio.timeout(CLOSE):
+            await client.close()
 
 
 def _require_nats() -> None:
@@ -324,12 +370,3 @@ def _tls(settings: NatsSettings) -> ssl.SSLContext | None:
     if settings.tls.cert is not None:
         context.load_cert_chain(settings.tls.cert, settings.tls.key)
     return context
-
-
-def _as_nats_error(error: Exception) -> NatsError:
-    from nats import errors  # noqa: PLC0415 - an extra
-
-    if isinstance(error, NatsError):
-        return error
-    cause = TOO_LARGE if isinstance(error, errors.MaxPayloadError) else UNREACHABLE
-    return NatsError(str(error) or type(error).__name__, cause=cause)

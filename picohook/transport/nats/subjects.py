@@ -16,21 +16,25 @@ def token(name: str) -> str:
     return _OTHER.sub(lambda found: b"_x%02x" % found[0][0], name.encode()).decode()
 
 
-def rpc(tenant: str, hook: str, stage: str) -> str:
-    """The subject of questions to a hook at a stage. `*` is every stage."""
-    return f"{PREFIX}.rpc.{token(tenant)}.{token(hook)}.{stage}"
+def rpc(tenant: str, hook: str, stage: str, host: str) -> str:
+    """The subject of questions of a host to a hook at a stage. Only this host may publish there. `*` is every stage or host."""
+    return f"{PREFIX}.rpc.{token(tenant)}.{token(hook)}.{stage}.{_host(host)}"
 
 
-def cancel(tenant: str, hook: str) -> str:
-    """The subject on which a host cancels a question to the hook."""
-    return f"{PREFIX}.cancel.{token(tenant)}.{token(hook)}"
+def cancel(tenant: str, hook: str, host: str) -> str:
+    """The subject on which a host cancels its questions to the hook. Only this host may publish there. `*` is every host."""
+    return f"{PREFIX}.cancel.{token(tenant)}.{token(hook)}.{_host(host)}"
 
 
 def inbox(host: str) -> str:
-    """The prefix of the subjects at which a host gets answers."""
+    """The prefix of the subjects at which a host gets answers. Only this host may listen there."""
     return f"_INBOX.{token(host)}"
 
 
-def service(verb: str, hook: str = "", instance: str = "") -> str:
-    """The subject of requests to micro services. `verb` is PING, INFO or STATS."""
-    return ".".join(["$SRV", verb, *([token(hook)] if hook else []), *([instance] if instance else [])])
+def is_own_inbox(subject: str, reply: str) -> bool:
+    """Whether the reply to a message on this subject goes to the host that may publish there, and to nobody else."""
+    return reply.startswith(f"_INBOX.{subject.rpartition('.')[2]}.")
+
+
+def _host(name: str) -> str:
+    return name if name == "*" else token(name)
