@@ -13,7 +13,7 @@ import anyio
 from .. import AbortTurnError, HardAbortError, PausedError, PicohookError, Session, ToolResult, calls_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from types import TracebackType
     from typing import Self
 
@@ -29,6 +29,12 @@ SHOWN = 200
 """The most characters of a tool that an error shows."""
 
 _CURRENT: ContextVar[AgentRun | None] = ContextVar("picohook_current_run", default=None)
+
+
+def require_named(part: str, why: str, unguarded: Collection[str]) -> None:
+    """Refuse a part of an agent that asks no hooks. Raises `PicohookError` unless `unguarded` names it."""
+    if part not in unguarded:
+        raise PicohookError(f"{part}: {why}: leave it out, or run it without hooks by `unguarded=[{part!r}]`")
 
 
 def current_run() -> AgentRun | None:

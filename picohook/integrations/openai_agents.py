@@ -7,44 +7,39 @@ agent inside a tool, by `as_tool` or by `Runner.run`, also asks hooks, in a sub-
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 from uuid import uuid4
 from weakref import WeakKeyDictionary
 
 from .. import PicohookError
 from . import extra
-from .agent_run import AgentRun, current_run
+from .agent_run import AgentRun, current_run, require_named
 from .openai_guards import INNER_RESULTS, GuardedCall, GuardedModel, GuardedProvider, InnerInterruptionError
 
 with extra("openai-agents"):
     from agents import (
         Agent,
-        ApplyPatchTool,
-        ComputerTool,
         CustomTool,
         FunctionTool,
         Handoff,
-        LocalShellTool,
         Model,
         RunConfig,
         Runner,
         RunState,
-        ShellTool,
+        is_openai_responses_compaction_aware_session,
     )
     from agents.run import AgentRunner, get_default_agent_runner, set_default_agent_runner
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Collection, Sequence
 
-    from agents import RunContextWrapper, RunResult, RunResultStreaming, Tool
+    from agents import ModelSettings, RunContextWrapper, RunResult, RunResultStreaming, Tool
 
     from .. import Host, Outcome, ToolCall
-
-UNGUARDED = (ComputerTool, LocalShellTool, ApplyPatchTool)
-"""Tools that run in this process, but have no function for hooks to wrap."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +60,16 @@ class PicohookRunner:
 
     Its host has to be running. The options of `run` and `stream` are those of `Runner.run` and `Runner.run_streamed`.
     `session_id` names the session. Without it, the SDK's `session` does. With `interruptions`, a hook's pause is an
-    interruption of the SDK, and `pauses` has its reason.
+    interruption of the SDK, and `pauses` has its reason. `unguarded` names what may run without hooks, by class: an agent
+    with another tool or session that asks no hooks is refused.
     """
 
-    def __init__(self, host: Host, *, agent_id: str = "", interruptions: bool = False) -> None:
+    def __init__(
+        self, host: Host, *, agent_id: str = "", interruptions: bool = False, unguarded: Collection[str] = ()
+    ) -> None:
         self._host = host
+        self._unguarded = unguarded
+        self._types: dict[type[Agent[Any]], type[Agent[Any]]] = {}
         self._agent_id = agent_id
         self._interruptions = interruptions
         self._paused: WeakKeyDictionary[RunContextWrapper[Any], Mapping[str, Outcome[ToolCall]]] = WeakKeyDictionary()
@@ -121,7 +121,10 @@ class PicohookRunner:
             raise PicohookError(
                 "this RunState has tools that ask no hooks: make it with `RunState.from_json(runner.guard(agent), ...)`"
             )
-        session = session_id or getattr(options.get("session"), "session_id", "") or uuid4().hex
+        kept = options.get("session")
+        if kept is not None and is_openai_responses_compaction_aware_session(kept):
+            require_named(type(kept).__name__, "this session asks a model to compact it, and no hook", self._unguarded)
+        session = session_id or getattr(kept, "session_id", "") or uuid4().hex
         agent_id = self._agent_id or agent.name
         prompt = task if isinstance(task, str) else ""
         run = AgentRun(self._host, session, prompt, agent_id=agent_id, signals=(InnerInterruptionError,))
@@ -143,6 +146,7 @@ class PicohookRunner:
         """Return the options with models that ask hooks."""
         config = options.get("run_config") or RunConfig()
         config = RunConfig(**config) if isinstance(config, dict) else config
+        self._require_no_tools_in(config.model_settings)
         model = self._model(config.model) if isinstance(config.model, Model) else config.model
         provider = config.model_provider
         if not isinstance(provider, GuardedProvider):
@@ -162,19 +166,20 @@ class PicohookRunner:
         if _is_guarded(agent):
             return agent
         if id(agent) not in known:
+            if agent.prompt is not None:
+                require_named("prompt", "hooks do not see what the provider has stored", self._unguarded)
+            self._require_no_tools_in(agent.model_settings)
             model = self._model(agent.model) if isinstance(agent.model, Model) else agent.model
             guarded = known[id(agent)] = agent.clone(tools=self._tools(agent.tools), model=model, handoffs=[])
+            guarded.__class__ = self._type(type(agent))
             guarded.handoffs = [self._handoff(handoff, known) for handoff in agent.handoffs]
-
-            async def get_all_tools(run_context: RunContextWrapper[Any]) -> list[Tool]:
-                here = _CURRENT.get()
-                if here is not None:  # the next model call is this agent's
-                    first = self._agent_id and agent.name == here.first
-                    here.run.set_agent(self._agent_id if first else agent.name)
-                return self._tools(await type(agent).get_all_tools(guarded, run_context))  # with those of MCP servers
-
-            guarded.get_all_tools = get_all_tools  # type: ignore[method-assign]
         return known[id(agent)]
+
+    def _type(self, kind: type[Agent[Any]]) -> type[Agent[Any]]:
+        """Return the class of this runner's guarded agents of a kind. So the SDK's copies of them are guarded too."""
+        if kind not in self._types:
+            self._types[kind] = type(kind.__name__, (_Guarded, kind), {"picohook": self})
+        return self._types[kind]
 
     def _handoff(self, handoff: Agent[Any] | Handoff[Any, Any], known: dict[int, Agent[Any]]) -> Any:
         if isinstance(handoff, Agent):
@@ -187,16 +192,21 @@ class PicohookRunner:
         guarded.on_invoke_handoff = hand_off
         return guarded
 
+    def _require_no_tools_in(self, settings: ModelSettings | None) -> None:
+        for name in ("extra_body", "extra_args"):
+            more = getattr(settings, name, None)
+            if isinstance(more, Mapping) and "tools" in more:
+                require_named(name, "it has tools that hooks cannot be asked about", self._unguarded)
+
     def _tools(self, tools: Sequence[Tool]) -> list[Tool]:
         return [self._tool(tool) for tool in tools]
 
     def _tool(self, tool: Tool) -> Tool:
-        if isinstance(tool, UNGUARDED) or (isinstance(tool, ShellTool) and tool.executor is not None):
-            raise PicohookError(
-                f"{type(tool).__name__}: hooks cannot be asked about this tool: make it a function tool"
-            )
-        if not isinstance(tool, FunctionTool | CustomTool) or isinstance(tool.on_invoke_tool, GuardedCall):
-            return tool  # it runs at the provider, or is guarded already
+        if not isinstance(tool, FunctionTool | CustomTool):
+            require_named(type(tool).__name__, "hooks cannot be asked about this tool", self._unguarded)
+            return tool
+        if isinstance(tool.on_invoke_tool, GuardedCall):
+            return tool
         guarded = copy.copy(tool)
         guarded.on_invoke_tool = call = GuardedCall(self._run_here, tool.name, tool)
         if self._interruptions:
@@ -225,28 +235,41 @@ def _ids(state: RunState[Any]) -> set[str]:
 
 
 def _is_guarded(agent: Agent[Any] | None) -> bool:
-    return agent is not None and "get_all_tools" in vars(agent)
+    return isinstance(agent, _Guarded)
+
+
+class _Guarded(Agent[Any]):
+    """An agent whose tools ask hooks, whoever adds them."""
+
+    picohook: ClassVar[PicohookRunner]
+
+    async def get_all_tools(self, run_context: RunContextWrapper[Any]) -> list[Tool]:
+        runner, here = self.picohook, _CURRENT.get()
+        if here is not None:  # the next model call is this agent's
+            first = runner._agent_id and self.name == here.first  # noqa: SLF001
+            here.run.set_agent(runner._agent_id if first else self.name)  # noqa: SLF001
+        return runner._tools(await super().get_all_tools(run_context))  # noqa: SLF001
 
 
 class _DefaultRunner(AgentRunner):
-    """The SDK's default runner, which also guards agents inside the tools of a guarded run. `as_tool` uses it."""
+    """The SDK's default runner, which also guards the agents that a guarded run's own code runs. `as_tool` uses it."""
 
     def __init__(self, wrapped: AgentRunner) -> None:
         self._wrapped = wrapped
 
     async def run(self, starting_agent: Agent[Any], input: Any, **options: Any) -> RunResult:  # noqa: A002 - the SDK's name
-        outer = _outer()
+        outer = _outer(starting_agent)
         if outer is None:
             return await self._wrapped.run(starting_agent, input, **options)
-        return await outer.runner.run(starting_agent, input, **options)
+        return await outer.runner.run(starting_agent, input, session_id=outer.run.turn.session.id, **options)
 
     def run_sync(self, starting_agent: Agent[Any], input: Any, **options: Any) -> RunResult:  # noqa: A002
-        if _outer() is not None:
+        if _outer(starting_agent) is not None:
             raise PicohookError("`Runner.run_sync` cannot ask hooks inside a tool: await `Runner.run`")
         return self._wrapped.run_sync(starting_agent, input, **options)
 
     def run_streamed(self, starting_agent: Agent[Any], input: Any, **options: Any) -> RunResultStreaming:  # noqa: A002
-        outer = _outer()
+        outer = _outer(starting_agent)
         if outer is not None:  # in the turn of the outer run: the end of a turn of its own could not be seen
             starting_agent, options = outer.runner.guard(starting_agent), outer.runner._configured(options)  # noqa: SLF001
             if isinstance(input, RunState):
@@ -257,10 +280,10 @@ class _DefaultRunner(AgentRunner):
         return result
 
 
-def _outer() -> _CurrentRun | None:
-    """Return the guarded run whose tool runs here, or None."""
+def _outer(agent: Agent[Any]) -> _CurrentRun | None:
+    """Return the guarded run whose tool, guardrail or memory runs this agent, or None."""
     here = _CURRENT.get()
-    return here if here is not None and current_run() is here.run else None
+    return here if here is not None and (current_run() is here.run or not _is_guarded(agent)) else None
 
 
 def _wrap_default_runner() -> None:

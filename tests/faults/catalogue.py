@@ -114,6 +114,10 @@ FAULTS: dict[str, tuple[str, str]] = {
         "an agent of a framework makes a call before it asks hooks, or is told to ask none",
         "the call does not run; the option is refused or overruled",
     ),
+    "A17": (
+        "a framework runs a tool, code or a model that no hook is asked about",
+        "the agent is refused, with the part's name, unless it is named as unguarded",
+    ),
     "X1": ("secrets in the host's environment", "only variables that are allowed by name are passed on"),
     "X3": ("a configuration that was found, not named", "runs nothing before it is trusted"),
     "X4": (

@@ -88,19 +88,86 @@ async def test_a_call_that_needs_the_sdks_own_approval_asks_hooks_after_it(sdk, 
     assert script.told == {"1": "text of a"}
 
 
-async def test_a_tool_that_hooks_cannot_be_asked_about_is_refused(sdk, runner_of):
-    shell = sdk.LocalShellTool(executor=lambda request: "")
+async def test_A17_what_hooks_cannot_be_asked_about_is_refused_by_name(sdk, runner_of):
     async with Host() as host:
-        with pytest.raises(PicohookError, match="LocalShellTool: hooks cannot be asked about this tool"):
-            await runner_of(host).run(sdk.Agent(name="a", tools=[shell]), "hello")
+        for more, name in (
+            ({"tools": [sdk.LocalShellTool(executor=lambda request: "")]}, "LocalShellTool"),
+            ({"tools": [sdk.WebSearchTool()]}, "WebSearchTool"),
+            ({"prompt": {"id": "stored"}}, "prompt"),
+            ({"model_settings": sdk.ModelSettings(extra_body={"tools": [{"type": "web_search"}]})}, "extra_body"),
+        ):
+            agent = sdk.Agent(name="a", model=scripted_model(Agent(host, ["done"], [])), **more)
+            with pytest.raises(PicohookError, match=rf"{name}: .*: leave it out, or .*unguarded=\['{name}'\]"):
+                await runner_of(host).run(agent, "hello")
+            assert (await runner_of(host, unguarded=[name]).run(agent, "hello")).final_output == "done"
 
 
-async def test_tools_that_run_at_the_provider_are_not_changed(sdk, runner_of):
+async def test_A17_a_session_that_asks_a_model_by_itself_is_refused(sdk, runner_of):
+    kept = sdk.OpenAIResponsesCompactionSession("s", sdk.SQLiteSession("s"), client=object())
+    async with Host() as host:
+        agent = sdk.Agent(name="a", model=scripted_model(Agent(host, ["done"], [])))
+        with pytest.raises(PicohookError, match="OpenAIResponsesCompactionSession: this session asks a model"):
+            await runner_of(host).run(agent, "hello", session=kept)
+
+
+async def test_a_tool_that_runs_without_hooks_is_shown_to_them(sdk, runner_of):
     seen = []
     async with Host([FunctionHook("h", {"before_llm": lambda request: seen.extend(request.tools)})]) as host:
         agent = sdk.Agent(name="a", model=scripted_model(Agent(host, ["done"], [])), tools=[sdk.WebSearchTool()])
-        assert (await runner_of(host).run(agent, "hello")).final_output == "done"
+        await runner_of(host, unguarded=["WebSearchTool"]).run(agent, "hello")
     assert seen == [{"type": "WebSearchTool", "name": "web_search"}]
+
+
+async def test_A17_hooks_are_asked_about_the_tools_of_a_sandbox(sdk, runner_of, tmp_path):
+    from agents.sandbox import SandboxAgent, SandboxRunConfig
+    from agents.sandbox.sandboxes.unix_local import UnixLocalSandboxClient
+
+    asked, ran = [], tmp_path / "ran"
+    calls = [
+        ("1", "exec_command", {"cmd": f"touch {ran}"}),
+        ("2", "write_stdin", {"session_id": 1, "chars": "x"}),
+        ("3", "view_image", {"path": "a.png"}),
+    ]
+    judge = FunctionHook("h", {"before_tool": lambda call: asked.append(call.tool) or Deny("no")})
+    async with Host([judge]) as host:
+        script = Agent(host, [calls, "done"], [])
+        agent = SandboxAgent(name="a", model=scripted_model(script))
+        config = sdk.RunConfig(sandbox=SandboxRunConfig(client=UnixLocalSandboxClient()))
+        await runner_of(host).run(agent, "hello", run_config=config)
+    assert sorted(asked) == ["exec_command", "view_image", "write_stdin"]
+    assert {*script.told.values()} == {"Tool execution denied by hook: no"}
+    assert not ran.exists()
+
+
+@pytest.mark.parametrize("how", ["clone", "copy", "replace"])
+async def test_A17_a_copy_of_a_guarded_agent_asks_hooks_about_the_tools_that_it_gets(sdk, runner_of, how):
+    import copy
+    import dataclasses
+
+    async with Host([FunctionHook("h", {"before_tool": no})]) as host:
+        script = Agent(host, ONE, [])
+        runner = runner_of(host)
+        agent = runner.guard(sdk.Agent(name="a", model=scripted_model(script)))
+        copied = {"clone": agent.clone, "copy": lambda: copy.copy(agent), "replace": lambda: dataclasses.replace(agent)}
+        other = copied[how]()
+        other.tools = [sdk.function_tool(read)]
+        await runner.run(other, "hello")
+    assert script.told["1"] == "Tool execution denied by hook: no"
+
+
+async def test_A17_an_agent_in_a_guardrail_asks_hooks(sdk, runner_of):
+    async with Host([FunctionHook("h", {"before_tool": no})]) as host:
+        inner = Agent(host, ONE, [])
+        judge = sdk.Agent(name="judge", model=scripted_model(inner), tools=[sdk.function_tool(read)])
+
+        @sdk.input_guardrail
+        async def check(context, agent, given):
+            await sdk.Runner.run(judge, given)
+            return sdk.GuardrailFunctionOutput(output_info=None, tripwire_triggered=False)
+
+        agent = sdk.Agent(name="a", model=scripted_model(Agent(host, ["done"], [])), input_guardrails=[check])
+        await runner_of(host).run(agent, "hello")
+    assert inner.told["1"] == "Tool execution denied by hook: no"
 
 
 async def test_an_error_that_the_sdk_turns_into_text_is_an_error_for_hooks(sdk, runner_of):
