@@ -29,6 +29,7 @@ from .google_adk_messages import (
     with_answer,
     with_edits,
 )
+from .google_adk_parts import refuse_agent, refuse_hosted, refuse_run, refuse_tool
 from .google_adk_pauses import REJECTED, Confirmation, WaitsError
 
 with extra("google-adk"):
@@ -39,8 +40,9 @@ with extra("google-adk"):
     from google.genai import types
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable
+    from collections.abc import AsyncGenerator, Callable, Collection
 
+    from google.adk.agents.base_agent import BaseAgent
     from google.adk.agents.callback_context import CallbackContext
     from google.adk.agents.invocation_context import InvocationContext
     from google.adk.models.base_llm import BaseLlm
@@ -59,10 +61,14 @@ class PicohookPlugin(BasePlugin):
     """Asks the host's hooks about every model call and every tool call of a runner's agents. Its host has to be running.
 
     With `confirmations`, a call that a hook pauses waits for ADK's tool confirmation. Otherwise the run raises `PausedError`.
+    `unguarded` names what may run without hooks, by class: a run with another part that asks no hooks is refused.
     """
 
-    def __init__(self, host: Host, *, agent_id: str = "", confirmations: bool = False) -> None:
+    def __init__(
+        self, host: Host, *, agent_id: str = "", confirmations: bool = False, unguarded: Collection[str] = ()
+    ) -> None:
         super().__init__(name=NAME)
+        self._unguarded = unguarded
         self.confirmations = confirmations
         self._host = host
         self._agent_id = agent_id
@@ -71,9 +77,10 @@ class PicohookPlugin(BasePlugin):
     # A run.
 
     async def before_run_callback(self, *, invocation_context: InvocationContext) -> None:
-        """Begin the turn. Raises `PicohookError` for a live run, whose model cannot be wrapped, and for `runner.run`."""
+        """Begin the turn. Raises `PicohookError` for `runner.run`, a live run, and a run with a part that asks no hooks."""
         if invocation_context.live_request_queue is not None:
             raise PicohookError("hooks cannot be asked in a live run: use `run_async`")
+        refuse_run(invocation_context, self._unguarded)
         content = invocation_context.user_content
         run = AgentRun(
             self._host,
@@ -130,8 +137,13 @@ class PicohookPlugin(BasePlugin):
 
     # Models and tools are wrapped just before they are used.
 
+    async def before_agent_callback(self, *, agent: BaseAgent, callback_context: CallbackContext) -> None:
+        del callback_context
+        refuse_agent(agent, self._unguarded)
+
     async def before_model_callback(self, *, callback_context: CallbackContext, llm_request: LlmRequest) -> None:
         run = self.run_of(callback_context)
+        refuse_hosted(llm_request, self._unguarded)
         agent = callback_context.get_invocation_context().agent
         if not isinstance(agent, LlmAgent):
             raise PicohookError(f"{callback_context.agent_name}: this agent has no model that hooks can be asked about")
@@ -143,6 +155,7 @@ class PicohookPlugin(BasePlugin):
     ) -> None:
         del tool_args
         self.run_of(tool_context)
+        refuse_tool(tool, self._unguarded)
         _wrap(tool, "run_async", partial(_run_tool, tool))
 
 

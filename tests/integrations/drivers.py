@@ -255,14 +255,15 @@ async def run_google_adk(agent: Agent, prompt: str = "hello", *, stream: bool = 
     return last
 
 
-async def adk_runner(agent: Agent, root: Any) -> Any:
-    """A runner of Google ADK with a session of this agent's name."""
+async def adk_runner(agent: Agent, root: Any, *, unguarded: Any = (), plugins: Any = (), **options: Any) -> Any:
+    """A runner of Google ADK with a session of this agent's name. `options` are those of its `App`."""
     from google.adk.apps.app import App
     from google.adk.runners import InMemoryRunner
 
     from picohook.integrations.google_adk import PicohookPlugin
 
-    runner = InMemoryRunner(app=App(name="test", root_agent=root, plugins=[PicohookPlugin(agent.host)]))
+    guards = [*plugins, PicohookPlugin(agent.host, unguarded=unguarded)]
+    runner = InMemoryRunner(app=App(name="test", root_agent=root, plugins=guards, **options))
     await runner.session_service.create_session(app_name="test", user_id="u", session_id=agent.session)
     return runner
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import anyio
 import pytest
 
@@ -9,7 +11,11 @@ from picohook import Deny, FunctionHook, Host, Modify, PicohookError, Respond, R
 
 from .drivers import Agent, adk_runner, run_google_adk, scripted_llm
 
-pytestmark = [pytest.mark.anyio, pytest.mark.one_worker("frameworks")]
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.one_worker("frameworks"),
+    pytest.mark.filterwarnings("ignore:.*EXPERIMENTAL:UserWarning"),  # ADK's, about parts that these tests use
+]
 
 ONE = [[("1", "read", {"path": "a"})], "done"]
 
@@ -175,6 +181,99 @@ async def test_a_text_and_the_calls_that_a_model_sends_after_it_are_one_response
             assert await ask(runner, agent) == ["Now then."]
     assert seen == [("Now then.", 1)]
     assert ran == []
+
+
+def llm_agent(adk, script, **more):
+    return adk.LlmAgent(name="a", model=scripted_llm(script), **more)
+
+
+def parts(adk):
+    """Parts of a run that ask no hooks, by name: the agent, and what more is given to the app."""
+    from google.adk.agents.langgraph_agent import LangGraphAgent
+    from google.adk.apps.app import EventsCompactionConfig
+    from google.adk.code_executors import UnsafeLocalCodeExecutor
+    from google.adk.tools.environment_simulation.environment_simulation_plugin import EnvironmentSimulationPlugin
+    from google.adk.workflow import Workflow
+
+    def code(script, **more):
+        return llm_agent(adk, script, code_executor=UnsafeLocalCodeExecutor(), **more)
+
+    compaction = {"events_compaction_config": EventsCompactionConfig(compaction_interval=1, overlap_size=0)}
+    graph = LangGraphAgent.model_construct(name="graph", sub_agents=[])
+    simulation = EnvironmentSimulationPlugin.__new__(EnvironmentSimulationPlugin)
+    simulation.name = "simulation"
+    return {
+        "UnsafeLocalCodeExecutor": (code, {}),
+        "UnsafeLocalCodeExecutor of a sub-agent": (
+            lambda script: llm_agent(adk, script).model_copy(update={"sub_agents": [code(script)]}),
+            {},
+        ),
+        "UnsafeLocalCodeExecutor in a workflow": (
+            lambda script: Workflow(name="w", edges=[("START", code(script))]),
+            {},
+        ),
+        "LangGraphAgent": (lambda _: graph, {}),
+        "EventsCompactionConfig": (lambda script: llm_agent(adk, script), compaction),
+        "EnvironmentSimulationPlugin": (lambda script: llm_agent(adk, script), {"plugins": [simulation]}),
+    }
+
+
+async def test_A17_a_part_that_asks_no_hooks_is_refused_by_name(adk):
+    for name, (made, more) in parts(adk).items():
+        async with Host() as host:
+            agent = Agent(host, ["done"], [])
+            async with await adk_runner(agent, made(agent), **more) as runner:
+                with pytest.raises(RuntimeError, match=rf"{name.split()[0]}: .*: leave it out, or .*unguarded="):
+                    await ask(runner, agent)
+            assert agent.requests == []
+
+
+async def test_A17_code_of_the_model_runs_only_if_the_executor_is_named(adk, tmp_path):
+    from google.adk.code_executors import UnsafeLocalCodeExecutor
+
+    ran = tmp_path / "ran"
+    for unguarded in ((), ["UnsafeLocalCodeExecutor"]):
+        async with Host() as host:
+            agent = Agent(host, [f"```python\nopen({str(ran)!r}, 'w')\n```", "done"], [])
+            root = llm_agent(adk, agent, code_executor=UnsafeLocalCodeExecutor())
+            async with await adk_runner(agent, root, unguarded=unguarded) as runner:
+                with pytest.raises(RuntimeError, match="it runs the model's code") if not unguarded else nullcontext():
+                    await ask(runner, agent)
+        assert ran.exists() is bool(unguarded)
+
+
+@pytest.mark.parametrize("how", ["tool", "settings"])
+async def test_A17_a_tool_that_runs_at_the_provider_is_refused_by_name(adk, how):
+    from google.adk.tools import url_context
+    from google.genai import types
+
+    hosted = types.GenerateContentConfig(tools=[types.Tool(url_context=types.UrlContext())])
+    async with Host() as host:
+        agent = Agent(host, ["done"], [])
+        root = llm_agent(adk, agent, tools=[url_context] if how == "tool" else [])
+        root.generate_content_config = hosted if how == "settings" else None
+        object.__setattr__(root.model, "model", "gemini-2.5-flash")  # ADK offers such tools to Gemini alone
+        async with await adk_runner(agent, root) as runner:
+            with pytest.raises(RuntimeError, match=r"url_context: this tool runs at the provider"):
+                await ask(runner, agent)
+        assert agent.requests == []
+
+
+async def test_A17_an_agent_tool_without_plugins_is_refused_and_so_is_an_advisor(adk):
+    from google.adk.tools.agent_tool import AgentTool
+    from google.adk.tools.model_consult import ModelConsultTool
+
+    async with Host() as host:
+        inner, advisor = Agent(host, ["inner"], []), Agent(host, ["advice"], [])
+        for tool, name in (
+            (AgentTool(llm_agent(adk, inner), include_plugins=False), "AgentTool"),
+            (ModelConsultTool(model=scripted_llm(advisor)), "ModelConsultTool"),
+        ):
+            agent = Agent(host, [[("1", tool.name, {"request": "x"})], "done"], [])
+            async with await adk_runner(agent, adk.LlmAgent(name="b", model=scripted_llm(agent), tools=[tool])) as runner:
+                with pytest.raises(RuntimeError, match=rf"{name}: .*unguarded="):
+                    await ask(runner, agent)
+        assert inner.requests == advisor.requests == []
 
 
 async def test_a_live_run_is_refused(adk):
