@@ -57,6 +57,7 @@ class AgentRun:
         agent_id: str = "",
         turn_id: str | None = None,
         signals: tuple[type[Exception], ...] = (),
+        unguarded: Collection[str] = (),
     ) -> None:
         self.host = host
         outer = current_run()
@@ -66,8 +67,10 @@ class AgentRun:
         self.turn: Turn = Session(host, name, agent_id=agent_id, shared=True).turn(
             prompt, turn_id=turn_id, parent=outer_turn
         )
-        self.ended: AbortTurnError | PausedError | None = None
-        """The error with which a hook ended the run. After that, no hook, model or tool is called in the run."""
+        self.unguarded: Collection[str] = unguarded
+        """The names of the parts that may run without hooks."""
+        self.ended: PicohookError | None = None
+        """The error that ended the run. After that, no hook, model or tool is called in the run."""
         self.stopped = False
         """Whether the last model call or tool was stopped from outside: cancelled, or its stream is not read to the end."""
         self._signals: tuple[type[Exception], ...] = (*signals, PausedError)

@@ -15,7 +15,7 @@ from pydantic_core import to_jsonable_python
 
 from .. import AbortTurnError, Continue, Deny, LLMRequest, PausedError, PicohookError, ToolResult
 from . import extra
-from .agent_run import AgentRun, Message, rebuilt, tool_call
+from .agent_run import AgentRun, Message, rebuilt, require_named, tool_call
 from .langchain_graphs import GRAPHS, asked_for
 from .langchain_stream import HeldAnswer
 
@@ -38,7 +38,7 @@ with extra("langchain"):
     from langgraph.types import Command, interrupt
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 
     from langchain.agents.middleware.types import ModelRequest, ToolCallRequest
     from langgraph.runtime import Runtime
@@ -64,13 +64,15 @@ class PicohookState(AgentState[Any]):
 class PicohookMiddleware(AgentMiddleware[PicohookState, Any, Any]):
     """Asks the host's hooks about every model call and every tool call of an agent. Its host has to be running.
 
-    Run the agent with `ainvoke` or `astream`: hooks are awaited.
+    Run the agent with `ainvoke` or `astream`: hooks are awaited. `unguarded` names what may run without hooks: a middleware
+    that asks a model by itself, or a tool that runs at the provider. Another one is refused.
     """
 
     state_schema = PicohookState
 
-    def __init__(self, host: Host, *, agent_id: str = "") -> None:
+    def __init__(self, host: Host, *, agent_id: str = "", unguarded: Collection[str] = ()) -> None:
         super().__init__()
+        self._unguarded = unguarded
         self.tools = []
         self._host = host
         self._agent_id = agent_id
@@ -106,7 +108,15 @@ class PicohookMiddleware(AgentMiddleware[PicohookState, Any, Any]):
             config = ensure_config()
             thread = str(config.get("configurable", {}).get("thread_id") or turn_id)
             agent_id = self._agent_id or config.get("metadata", {}).get("lc_agent_name") or ""
-            run = AgentRun(self._host, thread, prompt, agent_id=agent_id, turn_id=turn_id, signals=(GraphBubbleUp,))
+            run = AgentRun(
+                self._host,
+                thread,
+                prompt,
+                agent_id=agent_id,
+                turn_id=turn_id,
+                signals=(GraphBubbleUp,),
+                unguarded=self._unguarded,
+            )
         if turn_id:  # outside of an agent there is no turn, and each call has a run of its own
             self._runs[turn_id] = run
             self._runs.move_to_end(turn_id)
@@ -119,6 +129,8 @@ class PicohookMiddleware(AgentMiddleware[PicohookState, Any, Any]):
 
     async def awrap_model_call(self, request: ModelRequest[Any], handler: Handler) -> ModelResponse[Any]:
         run = self._run(_turn_of(request.state))
+        for name in _hosted(request):
+            require_named(name, "this tool runs at the provider, and asks no hook", self._unguarded)
         shown = _request_of(request)
         responses: list[ModelResponse[Any]] = []
         held: HeldAnswer | None = None
@@ -227,6 +239,16 @@ def _request_of(request: ModelRequest[Any]) -> LLMRequest:
         options=to_jsonable_python(_own_settings(request.model) | request.model_settings, fallback=str),
         system_prompt=request.system_message.text if request.system_message else None,
     )
+
+
+def _hosted(request: ModelRequest[Any]) -> Iterator[str]:
+    """Return the names of the tools that run at the provider."""
+    bound = getattr(request.model, "kwargs", None) or {}
+    for tool in (*request.tools, *(request.model_settings.get("tools") or ()), *(bound.get("tools") or ())):
+        if isinstance(tool, dict):
+            kind = tool.get("type") or ("function" if "name" in tool or "title" in tool else next(iter(tool), "tool"))
+            if kind not in {"function", "custom", "object"}:
+                yield str(kind)
 
 
 def _own_settings(model: Any) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from .. import PicohookError
 from . import extra
-from .agent_run import current_run
+from .agent_run import current_run, require_named
 
 with extra("langchain"):
     from langchain_core.callbacks import BaseCallbackHandler
@@ -41,12 +41,30 @@ class Graphs(BaseCallbackHandler):
         """The parent of everything that runs in a graph."""
         self._handed_over: set[UUID] = set()
         """The graphs in which an agent that asks hooks has handed off to another agent."""
+        self._unasked: dict[UUID, str] = {}
+        """The part of each graph that asked a model before the graph's first hook was asked."""
 
     def here(self, run: AgentRun) -> None:
-        """Set the agent run of the graph that runs in this context."""
+        """Set the agent run of the graph that runs in this context.
+
+        Raises `PicohookError` if a part of the graph that `unguarded` does not name has asked a model before.
+        """
         node = _current_node()
         if node in self._graphs:
-            self.runs[self._graphs[node]] = run
+            graph = self._graphs[node]
+            self.runs[graph] = run
+            if (part := self._unasked.pop(graph, None)) is not None:
+                _refuse(part, run)
+
+    def asks_by_itself(self, run: UUID | None, part: str) -> None:
+        """Refuse a part of a guarded agent that asks a model by itself. Raises `PicohookError` with its name."""
+        around = [run, *self._around(run)]
+        if run is None or _ASKED.get() in around:
+            return
+        for graph in [self._graphs[one] for one in around if one in self._graphs]:
+            if graph in self.runs:
+                _refuse(part, self.runs[graph])
+            self._unasked[graph] = part
 
     def is_node(self, run_id: UUID | None) -> bool:
         """Whether this is a running node of a graph, and not a call inside a node or a tool."""
@@ -84,6 +102,7 @@ class Graphs(BaseCallbackHandler):
         self._graphs.pop(run_id, None)
         self._parents.pop(run_id, None)
         self._handed_over.discard(run_id)
+        self._unasked.pop(run_id, None)
 
     async def on_chain_error(
         self, error: BaseException, *, run_id: UUID, **__: Any
@@ -99,8 +118,16 @@ _ASKED: ContextVar[UUID | None] = ContextVar("picohook_asked", default=None)
 """The node whose call runs here, after hooks were asked about it."""
 
 
+def _refuse(part: str, run: AgentRun) -> None:
+    try:
+        require_named(part, "a middleware asks a model here by itself, and no hook", run.unguarded)
+    except PicohookError as error:
+        run.ended = error  # a middleware may take the error for one of its model
+        raise
+
+
 class _Refusal(BaseCallbackHandler):
-    """Refuses an agent without hooks inside a tool of a guarded agent, and after a handoff of a guarded agent.
+    """Refuses a middleware that asks a model by itself, and an agent without hooks: inside a tool, and after a handoff.
 
     Its graph is complete, so hooks cannot be added to it.
     """
@@ -111,8 +138,12 @@ class _Refusal(BaseCallbackHandler):
     def on_chat_model_start(
         self, *_: Any, parent_run_id: UUID | None = None, metadata: Mapping[str, Any] | None = None, **__: Any
     ) -> None:
-        if (metadata or {}).get("langgraph_node") == MODEL_NODE:
+        node = (metadata or {}).get("langgraph_node", "")
+        if node == MODEL_NODE:
             self._require_asked("the model", parent_run_id, metadata)
+        GRAPHS.asks_by_itself(parent_run_id, node.split(".")[0])
+
+    on_llm_start = on_chat_model_start
 
     def on_tool_start(
         self,

@@ -120,7 +120,9 @@ def scripted_function(agent: Agent) -> Any:
     return FunctionModel(answer, stream_function=answer_in_pieces)
 
 
-async def run_langchain(agent: Agent, prompt: str = "hello", *, stream: bool = False, middleware: Any = ()) -> str:
+async def run_langchain(
+    agent: Agent, prompt: Any = "hello", *, stream: bool = False, middleware: Any = (), unguarded: Any = ()
+) -> str:
     from langchain.agents import create_agent
     from langchain_core.messages import AIMessageChunk
     from langchain_core.tools import StructuredTool
@@ -132,10 +134,10 @@ async def run_langchain(agent: Agent, prompt: str = "hello", *, stream: bool = F
         return StructuredTool.from_function(name=function.__name__, description="A tool.", **how)
 
     tools = [tool(function) for function in agent.tools]
-    guards = [*middleware, PicohookMiddleware(agent.host)]
+    guards = [*middleware, PicohookMiddleware(agent.host, unguarded=unguarded)]
     model = chat_model(agent.url) if agent.url else scripted_chat(agent)
     made = create_agent(model, tools, system_prompt=SYSTEM, middleware=guards)
-    given = {"messages": [{"role": "user", "content": prompt}]}
+    given = {"messages": [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt}
     config = {"configurable": {"thread_id": agent.session}}
     if not stream:
         return (await made.ainvoke(given, config))["messages"][-1].text

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Annotated
 
 import pytest
 
-from picohook import AbortTurn, AbortTurnError, FunctionHook, Host, Modify, Respond
+from picohook import AbortTurn, AbortTurnError, FunctionHook, Host, Modify, PicohookError, Respond
 
 from .drivers import Agent, run_langchain, scripted_chat
 
@@ -266,3 +267,98 @@ async def test_a_call_that_a_middleware_changes_in_place_while_hooks_decide_runs
     async with Host([FunctionHook("h", {"before_tool": meddle})]) as host:
         await run_langchain(Agent(host, ONE, [read]), middleware=[Holds()])
     assert ran == ["a"]
+
+
+# What asks no hooks.
+
+
+def by_itself():
+    """Middlewares that ask a model by themselves: of LangChain, and of one's own."""
+    from langchain.agents.middleware import (
+        AgentMiddleware,
+        LLMToolEmulator,
+        LLMToolSelectorMiddleware,
+        SummarizationMiddleware,
+    )
+
+    class Early(AgentMiddleware):
+        def __init__(self, model):
+            self.model = model
+
+        async def abefore_agent(self, state, runtime):
+            await self.model.ainvoke("hello")
+
+    class Quiet(AgentMiddleware):
+        def __init__(self, model):
+            self.model = model
+
+        async def abefore_model(self, state, runtime):
+            with suppress(Exception):
+                await self.model.ainvoke("hello")
+
+    return {
+        "SummarizationMiddleware": lambda model: SummarizationMiddleware(model, trigger=("messages", 1), keep=("messages", 1)),
+        "model": lambda model: LLMToolSelectorMiddleware(model=model),
+        "tools": lambda model: LLMToolEmulator(model=model),
+        "Early": Early,
+        "Quiet": Quiet,
+    }
+
+
+@pytest.mark.parametrize("name", ["SummarizationMiddleware", "model", "tools", "Early", "Quiet"])
+async def test_A17_a_middleware_that_asks_a_model_by_itself_is_refused_by_name(name):
+    async with Host() as host:
+        other = Agent(host, ["a word"] * 9, [])
+        agent = Agent(host, [*ONE, *ONE], [read])
+        middleware = by_itself()[name](scripted_chat(other))
+        long = [("user", "a secret"), ("ai", "well"), ("user", "hello")]
+        with pytest.raises(PicohookError, match=rf"{name}: .*: leave it out, or .*unguarded=\['{name}'\]"):
+            await run_langchain(agent, long, middleware=[middleware])
+        assert len(other.requests) == (name == "Early")  # it is not known before that hooks guard this agent
+        assert len(agent.requests) == (name == "tools")
+
+
+@pytest.mark.parametrize("name", ["SummarizationMiddleware", "Quiet"])
+async def test_a_middleware_that_unguarded_names_asks_its_model(name):
+    async with Host() as host:
+        other = Agent(host, ["a word"] * 9, [])
+        agent = Agent(host, ONE, [read])
+        long = [("user", "a secret"), ("ai", "well"), ("user", "hello")]
+        middleware = by_itself()[name](scripted_chat(other))
+        assert await run_langchain(agent, long, middleware=[middleware], unguarded=[name]) == "done"
+        assert other.requests
+
+
+async def test_a_tool_and_a_fallback_may_ask_models():
+    from langchain.agents.middleware import ModelFallbackMiddleware
+
+    asked = []
+    async with Host([FunctionHook("h", {"before_llm": lambda request: asked.append(1)})]) as host:
+        other = Agent(host, [ONE[0], "a word", ONE[1]], [])
+
+        async def read(path: str) -> str:
+            return (await scripted_chat(other).ainvoke(path)).text
+
+        agent = Agent(host, [], [read])  # its model fails
+        assert await run_langchain(agent, middleware=[ModelFallbackMiddleware(scripted_chat(other))]) == "done"
+    assert len(asked) == 4
+
+
+@pytest.mark.parametrize(
+    ("tool", "name"),
+    [
+        ({"type": "web_search_20250305", "name": "web_search"}, "web_search_20250305"),
+        ({"google_search": {}}, "google_search"),
+    ],
+)
+async def test_A17_a_tool_that_runs_at_the_provider_is_refused_by_name(tool, name):
+    from langchain.agents import create_agent
+
+    from picohook.integrations.langchain import PicohookMiddleware
+
+    async with Host() as host:
+        agent = Agent(host, ["done"], [])
+        made = create_agent(scripted_chat(agent), [tool], middleware=[PicohookMiddleware(host)])
+        with pytest.raises(PicohookError, match=f"{name}: this tool runs at the provider"):
+            await made.ainvoke({"messages": [("user", "hello")]})
+        assert agent.requests == []
