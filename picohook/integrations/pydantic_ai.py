@@ -17,7 +17,7 @@ from pydantic_core import SchemaValidator, core_schema, to_jsonable_python
 
 from .. import Continue, PausedError, PicohookError, ToolResult
 from . import extra
-from .agent_run import AgentRun, current_run, tool_call
+from .agent_run import AgentRun, current_run, require_named, tool_call
 from .pydantic_ai_messages import added_tools, request_of, shown_answer, text_of, with_answer, with_edits
 from .pydantic_ai_stream import GuardedStream, text_in
 
@@ -41,14 +41,17 @@ with extra("pydantic-ai"):
     from pydantic_ai.toolsets import AbstractToolset, ToolsetTool, WrapperToolset
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Mapping, Sequence
+    from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 
+    from pydantic_ai.agent import AbstractAgent
     from pydantic_ai.capabilities.abstract import WrapRunHandler
     from pydantic_ai.messages import ModelMessage, ModelResponseStreamEvent
     from pydantic_ai.models import Model, ModelRequestParameters, StreamedResponse
+    from pydantic_ai.output import OutputContext
     from pydantic_ai.run import AgentRunResult
     from pydantic_ai.settings import ModelSettings
     from pydantic_ai.tools import RunContext
+    from pydantic_ai.usage import RequestUsage
 
     from .. import Decision, Host, LLMRequest, Outcome, ToolCall
 
@@ -95,10 +98,14 @@ class _Step:
 
 @dataclass
 class Picohook(AbstractCapability[AgentDepsT]):
-    """Asks the host's hooks about every model call and every tool call of an agent. Its host has to be running."""
+    """Asks the host's hooks about every model call and every tool call of an agent. Its host has to be running.
+
+    `unguarded` names what may run without hooks, by class: a run with another part that asks no hooks is refused.
+    """
 
     host: Host
     agent_id: str = ""
+    unguarded: Collection[str] = ()
     _run: AgentRun | None = field(default=None, repr=False)
     _step: _Step = field(default_factory=_Step, repr=False)
 
@@ -116,18 +123,52 @@ class Picohook(AbstractCapability[AgentDepsT]):
             agent_id=self.agent_id or (ctx.agent.name if ctx.agent else None) or "",
             turn_id=ctx.run_id,
             signals=SIGNALS,
+            unguarded=self.unguarded,
         )
         return replace(self, _run=run, _step=_Step(defers=_DEFERS.get()))
 
     async def wrap_run(self, ctx: RunContext[AgentDepsT], *, handler: WrapRunHandler) -> AgentRunResult[Any]:
         del ctx
-        async with self._running:
-            return await handler()
+        async with self._running as run:
+            token = _AROUND.set(run)
+            try:
+                return await handler()
+            finally:
+                _AROUND.reset(token)
 
-    async def wrap_output_process(self, ctx: RunContext[AgentDepsT], *, handler: Any, output: Any, **_: Any) -> Any:
+    async def wrap_output_process(
+        self, ctx: RunContext[AgentDepsT], *, output_context: OutputContext, output: Any, handler: Any
+    ) -> Any:
+        """Ask hooks about an output function as about a tool."""
         del ctx
-        with self._running.inside_tool():  # an output function may hand off to another agent
+        if not output_context.has_function:
             return await handler(output)
+        called = output_context.tool_call
+        name = called.tool_name if called is not None else output_context.function_name or "output"
+        given = to_jsonable_python(output, fallback=str)
+        only = next(iter(called.args_as_dict()), "output") if called is not None else "output"
+        arguments = given if isinstance(given, dict) else {only: given}
+        call = tool_call(name, arguments, None if called is None else called.tool_call_id)
+
+        async def execute(own: ToolCall) -> Any:
+            if own.tool == call.tool and own.arguments == call.arguments:
+                return await handler(output)
+            kinds = [{key: type(value) for key, value in one.items()} for one in (own.arguments, arguments)]
+            if own.tool != call.tool or output != given or kinds[0] != kinds[1]:
+                raise PicohookError(
+                    f"{name}: a hook changed the call of this output function to one that it cannot take"
+                )
+            return await handler(own.arguments if given is arguments else own.arguments[only])
+
+        def show(value: Any) -> ToolResult:
+            return ToolResult(for_llm=str(value))
+
+        ended = await self._running.tool(call, execute, show)
+        if not isinstance(ended, ToolResult):
+            return ended
+        if ended.is_error:
+            raise ModelRetry(ended.for_llm)
+        return ended.for_llm
 
     def get_wrapper_model(self, model: Model) -> Model:
         return _GuardedModel(model, self._running, self._step)
@@ -147,6 +188,12 @@ class Picohook(AbstractCapability[AgentDepsT]):
 # Agents inside of tools.
 
 _iter: Any = Agent.iter
+_AROUND: ContextVar[AgentRun | None] = ContextVar("picohook_around", default=None)
+"""The guarded run of this context, in which a capability may run an agent of its own."""
+
+BY_THEMSELVES = {"OpenAICompaction"}
+"""Capabilities that ask a model, past the model of the run."""
+
 _DEFERS: ContextVar[bool] = ContextVar("picohook_defers", default=False)
 """Whether the run that begins in this context can end with calls that wait for a person."""
 
@@ -159,13 +206,19 @@ def _guarded_iter(
     capabilities: Sequence[Any] | None = None,
     **options: Any,
 ) -> Any:
-    """`Agent.iter`, which all runs use. An agent inside a guarded tool gets a `Picohook` if it has none."""
-    outer = current_run()
-    if outer is not None and not _has(Picohook, agent, capabilities or ()):
-        capabilities = [*(capabilities or ()), Picohook[Any](outer.host)]
+    """`Agent.iter`, which all runs use. An agent inside a guarded run gets a `Picohook` if it has none."""
+    outer = current_run() or _AROUND.get()
+    found = _capabilities(agent, capabilities or ())
+    own = [one for one in found if isinstance(one, Picohook)]
+    if outer is not None and not own:
+        own = [Picohook[Any](outer.host, unguarded=outer.unguarded)]
+        capabilities = [*(capabilities or ()), *own]
+    for one in found:
+        if own and type(one).__name__ in BY_THEMSELVES:
+            require_named(type(one).__name__, "it asks a model by itself, and no hook", own[0].unguarded)
     _DEFERS.set(
         _is_deferred(agent.output_type if output_type is None else output_type)
-        or _has(HandleDeferredToolCalls, agent, capabilities or ())
+        or any(isinstance(one, HandleDeferredToolCalls) for one in found)
     )
     return _iter(agent, *given, output_type=output_type, capabilities=capabilities, **options)
 
@@ -176,12 +229,12 @@ def _is_deferred(output: Any) -> bool:
     return output is DeferredToolRequests or any(map(_is_deferred, parts))
 
 
-def _has(kind: type[Any], agent: Agent[Any, Any], more: Sequence[Any]) -> bool:
+def _capabilities(agent: AbstractAgent[Any, Any], more: Sequence[Any]) -> list[AbstractCapability[Any]]:
     found: list[AbstractCapability[Any]] = []
-    for capability in (agent._effective_root_capability(), *more):  # noqa: SLF001 - includes `override`
+    for capability in (agent._effective_root_capability(), *more):  # type: ignore[attr-defined] # noqa: SLF001 - includes `override`
         if isinstance(capability, AbstractCapability):
             capability.apply(found.append)
-    return any(isinstance(capability, kind) for capability in found)
+    return found
 
 
 _run_sync: Any = Agent.run_sync
@@ -192,7 +245,7 @@ def _guarded_run_sync(
     agent: Agent[Any, Any], *given: Any, capabilities: Sequence[Any] | None = None, **options: Any
 ) -> Any:
     """`Agent.run_sync`. Raises `PicohookError` in an event loop, where hooks would have to be awaited."""
-    if _has(Picohook, agent, capabilities or ()) and _in_event_loop():
+    if _in_event_loop() and any(isinstance(one, Picohook) for one in _capabilities(agent, capabilities or ())):
         raise PicohookError("`run_sync` cannot ask hooks here: write `await agent.run(...)`")
     return _run_sync(agent, *given, capabilities=capabilities, **options)
 
@@ -205,10 +258,24 @@ def _in_event_loop() -> bool:
     return True
 
 
+_realtime: Any = Agent.realtime
+
+
+@functools.wraps(_realtime)
+def _guarded_realtime(
+    agent: Agent[Any, Any], *given: Any, capabilities: Sequence[Any] | None = None, **options: Any
+) -> Any:
+    """`Agent.realtime`. Its tools ask hooks. Raises `PicohookError` unless `unguarded` names its model."""
+    for one in _capabilities(agent, capabilities or ()):
+        if isinstance(one, Picohook):
+            require_named("realtime", "hooks are not asked about the model of a realtime session", one.unguarded)
+    return _realtime(agent, *given, capabilities=capabilities, **options)
+
+
 def _wrap_runs() -> None:
     agents: Any = Agent
     if agents.iter is not _guarded_iter:
-        agents.iter, agents.run_sync = _guarded_iter, _guarded_run_sync
+        agents.iter, agents.run_sync, agents.realtime = _guarded_iter, _guarded_run_sync, _guarded_realtime
 
 
 # Tools.
@@ -330,9 +397,15 @@ class _GuardedModel(WrapperModel):
         finally:
             await stream.aclose()
 
+    async def count_tokens(self, *given: Any, **options: Any) -> RequestUsage:
+        require_named("count_tokens", "it sends the messages to the provider, and asks no hook", self._run.unguarded)
+        return await super().count_tokens(*given, **options)
+
     def _asked(
         self, messages: list[ModelMessage], settings: ModelSettings | None, parameters: ModelRequestParameters
     ) -> LLMRequest:
+        for tool in parameters.native_tools:
+            require_named(type(tool).__name__, "this tool runs at the provider, and asks no hook", self._run.unguarded)
         return request_of(self.model_name, messages, {**(self.wrapped.settings or {}), **(settings or {})}, parameters)
 
     def _edited(

@@ -270,7 +270,9 @@ async def test_A17_an_agent_tool_without_plugins_is_refused_and_so_is_an_advisor
             (ModelConsultTool(model=scripted_llm(advisor)), "ModelConsultTool"),
         ):
             agent = Agent(host, [[("1", tool.name, {"request": "x"})], "done"], [])
-            async with await adk_runner(agent, adk.LlmAgent(name="b", model=scripted_llm(agent), tools=[tool])) as runner:
+            async with await adk_runner(
+                agent, adk.LlmAgent(name="b", model=scripted_llm(agent), tools=[tool])
+            ) as runner:
                 with pytest.raises(RuntimeError, match=rf"{name}: .*unguarded="):
                     await ask(runner, agent)
         assert inner.requests == advisor.requests == []

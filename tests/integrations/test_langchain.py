@@ -297,7 +297,9 @@ def by_itself():
                 await self.model.ainvoke("hello")
 
     return {
-        "SummarizationMiddleware": lambda model: SummarizationMiddleware(model, trigger=("messages", 1), keep=("messages", 1)),
+        "SummarizationMiddleware": lambda model: SummarizationMiddleware(
+            model, trigger=("messages", 1), keep=("messages", 1)
+        ),
         "model": lambda model: LLMToolSelectorMiddleware(model=model),
         "tools": lambda model: LLMToolEmulator(model=model),
         "Early": Early,

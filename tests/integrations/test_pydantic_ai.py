@@ -318,3 +318,177 @@ async def test_a_call_that_is_changed_in_place_while_hooks_decide_runs_as_they_s
         agent = agent_of(host, read)
         await agent.run("hello", capabilities=[Holds()])
     assert ran == seen
+
+
+# Output functions are asked about as tools are.
+
+
+def finishing(run, **settings):
+    """An agent whose model ends with the output function `finish`, again until it succeeds."""
+    from pydantic_ai import Agent
+    from pydantic_ai.messages import ModelResponse, ToolCallPart
+    from pydantic_ai.models.function import FunctionModel
+
+    def answer(messages, info):
+        return ModelResponse([ToolCallPart(info.output_tools[0].name, {"path": "a"}, f"c{len(messages)}")])
+
+    return Agent(FunctionModel(answer), output_type=run, **settings)
+
+
+@pytest.mark.parametrize(
+    ("decision", "output"), [(None, "ran a"), (Modify({"arguments": {"path": "b"}}), "ran b"), (Deny("no"), None)]
+)
+async def test_A17_hooks_are_asked_about_an_output_function(decision, output):
+    from pydantic_ai.exceptions import UnexpectedModelBehavior
+
+    from picohook.integrations.pydantic_ai import Picohook
+
+    ran = []
+
+    def finish(path: str) -> str:
+        ran.append(path)
+        return f"ran {path}"
+
+    calls, results = [], []
+    stages = {
+        "before_tool": lambda call: calls.append(call) or decision,
+        "after_tool": lambda returned: results.append(returned.result.for_llm),
+    }
+    async with Host([FunctionHook("h", stages)]) as host:
+        agent = finishing(finish, capabilities=[Picohook(host)])
+        if output is None:
+            with pytest.raises(UnexpectedModelBehavior):
+                await agent.run("hello")
+        else:
+            assert (await agent.run("hello")).output == output
+    assert (calls[0].tool, calls[0].arguments) == ("final_result", {"path": "a"})
+    assert ran == ([] if output is None else [output[-1]])
+    assert results == ([] if output is None else [output])
+
+
+async def test_A17_hooks_are_asked_about_a_function_of_the_models_text():
+    from pydantic_ai import Agent, TextOutput
+    from pydantic_ai.models.test import TestModel
+
+    from picohook.integrations.pydantic_ai import Picohook
+
+    def loud(text: str) -> str:
+        return text.upper()
+
+    calls = []
+    async with Host(
+        [FunctionHook("h", {"before_tool": lambda call: calls.append((call.tool, call.arguments))})]
+    ) as host:
+        agent = Agent(TestModel(), output_type=TextOutput(loud), capabilities=[Picohook(host)])
+        assert (await agent.run("hello")).output == "SUCCESS (NO TOOL CALLS)"
+    assert calls == [("loud", {"output": "success (no tool calls)"})]
+
+
+async def test_a_hook_cannot_change_the_call_of_an_output_function_to_one_that_it_cannot_take():
+    from picohook.integrations.pydantic_ai import Picohook
+
+    def finish(path: str) -> str:
+        return path
+
+    change = FunctionHook("h", {"before_tool": lambda _: Modify({"arguments": {"path": 7}})})
+    async with Host([change]) as host:
+        with pytest.raises(PicohookError, match="final_result: a hook changed the call of this output function"):
+            await finishing(finish, capabilities=[Picohook(host)]).run("hello")
+
+
+# What asks no hooks.
+
+
+def native():
+    from pydantic_ai.capabilities import NativeTool
+    from pydantic_ai.native_tools import WebSearchTool
+
+    return {"capabilities": [NativeTool(WebSearchTool())]}
+
+
+def counted():
+    from pydantic_ai.usage import UsageLimits
+
+    return {"usage_limits": UsageLimits(count_tokens_before_request=True, input_tokens_limit=9)}
+
+
+def compacted():
+    from pydantic_ai.models.openai import OpenAICompaction
+
+    return {"capabilities": [OpenAICompaction(message_count_threshold=1)]}
+
+
+@pytest.mark.parametrize(
+    ("options", "name"), [(native, "WebSearchTool"), (counted, "count_tokens"), (compacted, "OpenAICompaction")]
+)
+async def test_A17_what_asks_no_hooks_is_refused_by_name(options, name):
+    from pydantic_ai import Agent
+    from pydantic_ai.models.test import TestModel
+
+    from picohook.integrations.pydantic_ai import Picohook
+
+    asked = []
+
+    class Counting(TestModel):
+        async def count_tokens(self, *given):
+            asked.append("count")
+
+        async def request(self, *given):
+            asked.append("request")
+            return await super().request(*given)
+
+    async with Host() as host:
+        agent = Agent(Counting(profile={"supported_native_tools": native_tools()}), capabilities=[Picohook(host)])
+        with pytest.raises(PicohookError, match=rf"{name}: .*: leave it out, or .*unguarded=\['{name}'\]"):
+            await agent.run("hello", **options())
+    assert asked == []
+
+
+def native_tools():
+    from pydantic_ai.native_tools import SUPPORTED_NATIVE_TOOLS
+
+    return SUPPORTED_NATIVE_TOOLS
+
+
+async def test_A17_a_realtime_session_is_refused(agent_of):
+    async with Host() as host:
+        with pytest.raises(PicohookError, match="realtime: hooks are not asked about the model of a realtime session"):
+            agent_of(host).realtime("openai:gpt-realtime")
+
+
+async def test_A17_an_agent_of_a_capability_asks_hooks():
+    from pydantic_ai import Agent, BinaryContent
+    from pydantic_ai.capabilities import FileUnderstanding
+    from pydantic_ai.models.test import TestModel
+
+    from picohook.integrations.pydantic_ai import Picohook
+
+    asked = []
+    async with Host([FunctionHook("h", {"before_llm": asked.append})]) as host:
+        blind = TestModel(profile={"supports_image_input": False})
+        describer = FileUnderstanding(fallback_subagent_model=TestModel(custom_output_text="a cat"))
+        agent = Agent(blind, capabilities=[describer, Picohook(host)])
+        await agent.run(["What is it?", BinaryContent(b"x", media_type="image/png")])
+    assert len(asked) == 2
+
+
+async def test_A17_a_model_that_a_capability_puts_in_place_asks_hooks():
+    from pydantic_ai import Agent
+    from pydantic_ai.capabilities import ModelFallback, SelectModel
+    from pydantic_ai.exceptions import ModelAPIError
+    from pydantic_ai.models.function import FunctionModel
+    from pydantic_ai.models.test import TestModel
+
+    from picohook.integrations.pydantic_ai import Picohook
+
+    def fail(messages, info):
+        raise ModelAPIError("m", "down")
+
+    asked = []
+    stages = {"before_llm": lambda request: asked.append("before"), "after_llm": lambda response: asked.append("after")}
+    for capability in (ModelFallback(TestModel()), SelectModel(lambda ctx: TestModel())):
+        asked.clear()
+        async with Host([FunctionHook("h", stages)]) as host:
+            agent = Agent(FunctionModel(fail), capabilities=[capability, Picohook(host)])
+            await agent.run("hello")
+        assert asked[-2:] == ["before", "after"]

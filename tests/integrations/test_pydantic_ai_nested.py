@@ -116,7 +116,12 @@ async def test_an_agent_of_pydantic_ai_that_makes_the_output_of_another_asks_hoo
     from picohook.integrations.pydantic_ai import Picohook
 
     asked = []
-    async with Host([FunctionHook("h", {"before_tool": lambda call: asked.append(call.tool) or Deny("no")})]) as host:
+
+    def judge(call):
+        asked.append(call.tool)
+        return Deny("no") if call.tool == "read" else None
+
+    async with Host([FunctionHook("h", {"before_tool": judge})]) as host:
         _, inner, ran = pydantic_agents(host)
 
         async def hand_off(question: str) -> str:
@@ -127,4 +132,4 @@ async def test_an_agent_of_pydantic_ai_that_makes_the_output_of_another_asks_hoo
         )
         router = pydantic_ai.Agent(model, output_type=hand_off, capabilities=[Picohook(host)])
         assert (await router.run("hello")).output == "inner done"
-    assert (asked, ran) == (["read"], [])
+    assert (asked, ran) == (["final_result", "read"], [])
