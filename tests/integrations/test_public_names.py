@@ -14,6 +14,7 @@ pytestmark = pytest.mark.one_worker("the package, parsed")
 
 PACKAGE = Path(picohook.__file__).parent
 MODULES = sorted((PACKAGE / "integrations").glob("*.py"))
+OWN = [path for path in MODULES if path.name != "__init__.py"]  # which has the message for a missing extra
 OTHERS = sorted(other for other in PACKAGE.rglob("*.py") if other not in MODULES)
 
 
@@ -37,7 +38,7 @@ def defined(*paths: Path) -> set[str]:
     return assigned | functions | fields
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", OWN, ids=lambda path: path.name)
 def test_an_integration_imports_only_public_names(path):
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.ImportFrom) and node.level > 1:
