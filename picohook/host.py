@@ -95,18 +95,20 @@ class Host(Engine):
         *,
         picoclaw: PicoClaw | None = None,
         without: Collection[str] = (),
+        required: bool = False,
         **settings: Unpack[HostSettings],
     ) -> Self:
-        """A host with the hooks of the user's own configuration and of the project in a directory.
+        """A host with the hooks of the user's own configuration, and of the project around a directory.
 
         The default is the current directory. Raises `ConfigError`, and its subclass `TrustError` for a project's configuration
-        that was never trusted, or has changed since then: use `picohook trust`. The files of the dialects `without`, such as
-        "claude", are left out. The settings are those of `from_config`.
+        that was never trusted, or has changed or gone since then: use `picohook trust`. A host without any hook logs a warning;
+        with `required`, this raises `ConfigError`. The files of the dialects `without`, such as "claude", are left out. The
+        settings are those of `from_config`.
         """
         from .config import layers  # noqa: PLC0415 - hosts built in code do without parsers
 
-        here = os.path.abspath(directory or ".")
-        read = functools.partial(layers.discover, here, picoclaw=picoclaw, without=without)
+        here = layers.start_of(directory)
+        read = functools.partial(layers.discover, here, picoclaw=picoclaw, without=without, required=required)
         return cls._of(read, layers.candidates(here, without=without), settings, trusted=False)
 
     @classmethod

@@ -14,7 +14,7 @@ from ..errors import PicohookError
 from ..host import Host
 from ..observe.log import Log
 from ..serve.server.listening_socket import ListeningSocket
-from ..serve.shim.server import IDLE, ShimHost, ShimServer
+from ..serve.shim.server import IDLE, Sessions, ShimHost, ShimServer
 from ..serve.shim.vendors import VENDORS
 from ..wire.text import explain
 from .host import garbage_collected_rarely, has_uvloop
@@ -63,7 +63,8 @@ async def serve(  # noqa: PLR0917 - the client's command line
 ) -> None:
     """Serve until no client has come for a while. Calls `ready` when it listens. Raises `PicohookError` if it cannot start."""
     async with host_of(vendor, project, config) as host:
-        behind = ShimHost(host, vendor, project, host.reloader.source.changed, named=bool(config))
+        began = None if config else Sessions(os.path.dirname(path), vendor.title, project).began
+        behind = ShimHost(host, vendor, host.reloader.source.changed, began)
         listening = await ListeningSocket.at_path(path, "the shim's socket")
         server = ShimServer(listening, behind.answer, key, Log())
         async with anyio.create_task_group() as tasks:

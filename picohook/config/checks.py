@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 M = TypeVar("M", bound=BaseModel)
 
-NOT_KEYS = frozenset({"name", "layer", "source", "connection"})
+NOT_KEYS = frozenset({"name", "layer", "source", "depth", "connection"})
 """Fields of `HookSpec` that other parts of a file decide. A hook's own table cannot set them."""
 
 _STAGE_FIELDS = frozenset({"stages", "timeouts"})

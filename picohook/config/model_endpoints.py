@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 def model_of(layers: Layers, config: Config) -> tuple[str, ModelTable] | None:
     """The model that this file's hooks ask, with the file that names it; None if no file names one.
 
-    It is the model of this file, of another file of its layer, or of the user's own file, in this order. So only a project's
-    own hooks ask the project's model.
+    It is the model of this file, or else of the nearest file before it, in the order in which files are asked. So only a
+    project's own hooks, and those of projects inside it, ask the project's model.
     """
-    others = [other for layer in (config.layer, "user") for other in layers.configs if other.layer == layer]
-    found = next(((str(one.path), one.model) for one in (config, *others) if one.model is not None), None)
+    before = layers.configs[layers.configs.index(config) :: -1]
+    found = next(((str(one.path), one.model) for one in before if one.model is not None), None)
     return user_model() if found is None and config.layer is None else found
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import ConfigError, Problem, TrustError
 from ..wire.text import escape
-from . import files
+from . import files, user_places
 from .problems import Problems
 
 if TYPE_CHECKING:
@@ -32,10 +32,8 @@ class NewerStoreError(TrustError):
 
 
 def path() -> Path:
-    """The file."""
-    import platformdirs  # noqa: PLC0415 - only for a configuration that was found
-
-    return platformdirs.user_config_path("picohook") / "trust.json"
+    """The file. Raises `ConfigError` if the user has no directory for it."""
+    return user_places.configuration() / "trust.json"
 
 
 def read() -> dict[str, Digests]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import ConfigError, Problem
@@ -31,8 +32,13 @@ def layer(hook: Hook) -> str:
     return hook.spec.layer or ("builtin" if hook.in_process else "user")
 
 
+def _place(hook: Hook) -> tuple[int, int]:
+    """Where the hook's file stands: its layer, and in the layer the depth of its project, the outermost first."""
+    return LAYERS.index(layer(hook)), hook.spec.depth
+
+
 def in_order(hooks: Iterable[Hook]) -> list[Hook]:
-    """The hooks as they are asked: by layer, and inside a layer by `after`, then priority, then name.
+    """The hooks as they are asked: by layer and project, and inside them by `after`, then priority, then name.
 
     Raises `ConfigError` for an `after` or a `fallback` that cannot be satisfied.
     """
@@ -40,7 +46,8 @@ def in_order(hooks: Iterable[Hook]) -> list[Hook]:
     problems = [problem for hook in by_name.values() for check in _CHECKS for problem in check(hook, by_name)]
     if problems:
         raise ConfigError(problems)
-    return [hook for one in LAYERS for hook in _sorted([h for h in by_name.values() if layer(h) == one])]
+    places = sorted(by_name.values(), key=_place)
+    return [hook for _, here in groupby(places, _place) for hook in _sorted([*here])]
 
 
 def with_session_hooks(hooks: Iterable[Hook], own: Sequence[Hook]) -> list[Hook]:
@@ -99,8 +106,10 @@ def _check_after(hook: Hook, by_name: dict[str, Hook]) -> Iterable[Problem]:
         if other not in by_name:
             near = nearest(other, by_name)
             yield _problem(hook.spec, f"there is no hook {other!r}", f'did you mean "{near}"?' if near else "")
-        elif LAYERS.index(layer(by_name[other])) > LAYERS.index(layer(hook)):
-            yield _problem(hook.spec, f"{other!r} is in the later layer {layer(by_name[other])}", "move one of them")
+        elif _place(by_name[other]) > _place(hook):
+            later = layer(by_name[other])
+            where = f"the later layer {later}" if later != layer(hook) else f"an inner project: {by_name[other].spec.source}"
+            yield _problem(hook.spec, f"{other!r} is in {where}", "move one of them")
 
 
 def _check_fallback(hook: Hook, by_name: dict[str, Hook]) -> Iterable[Problem]:
@@ -115,9 +124,9 @@ def _check_fallback(hook: Hook, by_name: dict[str, Hook]) -> Iterable[Problem]:
     lacks = [stage for stage in hook.spec.asked_at if stage not in other.asked_at and not STAGES[stage].approves]
     if other.fallback is not None:
         yield _problem(hook.spec, f"{name!r} has a fallback itself", "name a hook that has none", "fallback")
-    elif other.layer != hook.spec.layer and layer(by_name[name]) != layer(hook):
-        # Otherwise a project could switch off a user's gate.
-        yield _problem(hook.spec, f"{name!r} is in another layer", "name a hook of the same file", "fallback")
+    elif other.source != hook.spec.source or (other.layer != hook.spec.layer and layer(by_name[name]) != layer(hook)):
+        # Otherwise a project could switch off a user's gate, and an inner project an outer one's.
+        yield _problem(hook.spec, f"{name!r} is not of the same file", "name one that is", "fallback")
     elif lacks:
         yield _problem(hook.spec, f"{name!r} is not for {', '.join(lacks)}", "add it to its stages", "fallback")
 

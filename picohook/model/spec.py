@@ -229,6 +229,7 @@ class HookSpec(Settings):
     name: str = Field(default="", description="Unique; set by the key in a configuration file.")
     layer: Layer | None = Field(default=None, exclude=True, description="Set by its origin.")
     source: str = Field(default="", exclude=True, description="The file it comes from.")
+    depth: int = Field(default=0, exclude=True, description="How many directories its project is in.")
     command: tuple[str, ...] = Field(default=(), description="The program and its arguments, kept running.")
     run: str | None = Field(default=None, description="A shell command, run for each question.")
     python: str | None = Field(default=None, description='A function of the host\'s own process: "module:function".')

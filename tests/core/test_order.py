@@ -63,12 +63,12 @@ def test_a_fallback_is_asked_for_itself_where_it_cannot_stand_in():
     }
 
 
-def test_a_fallback_in_another_layer_is_a_mistake():
+def test_a_fallback_of_another_layer_is_a_mistake():
     remote = hook("r", nats="r", fallback="gate", stages=("before_tool",), layer="project")
     gate = hook("gate", stages=("before_tool",), layer="user")
-    with pytest.raises(ConfigError, match="'gate' is in another layer"):
+    with pytest.raises(ConfigError, match="'gate' is not of the same file"):
         in_order([remote, gate])
-    with pytest.raises(ConfigError, match="'gate' is in another layer"):
+    with pytest.raises(ConfigError, match="'gate' is not of the same file"):
         check_session_hooks([gate], [remote])
 
 

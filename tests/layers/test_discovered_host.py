@@ -10,6 +10,7 @@ import pytest
 from picohook import ConfigError, Continue, FunctionHook, HookSpec, Host, ToolCall, TrustError
 from picohook.config.dialects.jcli import session_hook
 from picohook.config.reload.watch import watch
+from picohook.config.trust import untrust
 from picohook.engine.order import layer
 from picohook.model.payloads import Prompt
 
@@ -189,6 +190,10 @@ async def test_a_reload_reads_every_layer_again(user, project):
         assert await signed(host) == ["one", "two", "three"]
 
         (project.path / "picohook.toml").unlink()
+        with pytest.raises(TrustError, match="is trusted, and is not there any more"):
+            await host.reload()
+        assert await signed(host) == ["one", "two", "three"]
+        untrust(project.path / "picohook.toml")
         done = await host.reload()
         assert (done.removed, done.kept) == (("three",), ("one", "two"))
 

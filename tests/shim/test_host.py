@@ -40,7 +40,7 @@ def ask(tmp_path, monkeypatch):
     async def ask(stages, *questions, vendor="claude", events=None):
         hook = FunctionHook("h", stages, **({"on_event": events.append} if events is not None else {}))
         async with Host([hook]) as host:
-            shim_host = ShimHost(host, VENDORS[vendor], str(tmp_path), lambda: False, named=True)
+            shim_host = ShimHost(host, VENDORS[vendor], lambda: False)
             replies = [await shim_host.answer(one) for one in questions]
         shown = [
             (reply.status, json.loads(reply.out or b"{}") if reply.status == "done" else reply.out.decode())
@@ -162,7 +162,7 @@ class TestDecisions:
         pausing = FunctionHook("pausing", before_tool(Pause("may it?")), priority=1)
         other = FunctionHook("other", {refusing: lambda _: Deny("no")}, priority=2)
         async with Host([pausing, other]) as host:
-            shim_host = ShimHost(host, VENDORS["claude"], "/", lambda: False, named=True)
+            shim_host = ShimHost(host, VENDORS["claude"], lambda: False)
             said = json.loads((await shim_host.answer(call())).out)["hookSpecificOutput"]
         assert (said["permissionDecision"], said["permissionDecisionReason"].rpartition(": ")[2]) == ("deny", "no")
 
@@ -182,7 +182,7 @@ class TestDecisions:
                 asked = call(event=event)
                 if vendor == "copilot":
                     asked = ShimRequest(vendor, event, "/", {}, b'{"toolName": "bash", "toolArgs": {"command": "ls"}}')
-                shim_host = ShimHost(host, VENDORS[vendor], "/", lambda: False, named=True)
+                shim_host = ShimHost(host, VENDORS[vendor], lambda: False)
                 told[vendor] = await shim_host.answer(asked)
         claude = json.loads(told["claude"].out)["hookSpecificOutput"]
         assert (claude["permissionDecision"], claude["updatedInput"]) == ("ask", {"command": "pwd -P"})
@@ -343,7 +343,7 @@ class TestTheConfiguration:
     async def test_a_changed_one_is_used_once_it_is_trusted_and_refused_before(self, project):
         vendor = VENDORS["claude"]
         async with host_of(vendor, str(project), "") as host:
-            shim_host = ShimHost(host, vendor, str(project), host.reloader.source.changed)
+            shim_host = ShimHost(host, vendor, host.reloader.source.changed)
             assert b"denied by hook: no" in (await shim_host.answer(call())).out
             with (project / "picohook.toml").open("a") as file:
                 file.write("# changed\n")
@@ -357,7 +357,7 @@ class TestTheConfiguration:
     async def test_a_trusted_one_that_is_gone_is_a_refusal_until_its_trust_is_taken_back(self, project):
         vendor = VENDORS["claude"]
         async with host_of(vendor, str(project), "") as host:
-            shim_host = ShimHost(host, vendor, str(project), host.reloader.source.changed)
+            shim_host = ShimHost(host, vendor, host.reloader.source.changed)
             (project / "picohook.toml").unlink()
             reply = await shim_host.answer(call())
             assert reply.status == "refused"
@@ -379,7 +379,7 @@ class TestTheConfiguration:
         )
         vendor = VENDORS["claude"]
         async with host_of(vendor, str(project), str(project / "own.toml")) as host:
-            shim_host = ShimHost(host, vendor, str(project), host.reloader.source.changed, named=True)
+            shim_host = ShimHost(host, vendor, host.reloader.source.changed)
             assert (await shim_host.answer(call()._replace(environment={"TOKEN": "2"}))).status == "again"
             assert (await shim_host.answer(call()._replace(environment={"TOKEN": "1"}))).status == "done"
 

@@ -38,10 +38,6 @@ class Dialect(NamedTuple):
     all_apply: bool = False
     """Whether all of these files apply together. Otherwise, at most one of the user's may exist, and one of a project's."""
 
-    def groups(self, files: tuple[str, ...]) -> list[tuple[str, ...]]:
-        """The files in groups. Of each group, at most one file may exist."""
-        return [(file,) for file in files] if self.all_apply else [files]
-
 
 DIALECTS: dict[str, Dialect] = {
     "native": Dialect(

@@ -78,7 +78,9 @@ class Decider:
         return HandlerAnswer(message=self._unasked() if agent_event.at == "session_start" else "")
 
     def _unasked(self) -> str:
-        """A warning about hooks that this agent cannot ask."""
+        """A warning if there are no hooks, or about hooks that this agent cannot ask."""
+        if not self._host.hooks:
+            return "picohook: no hook was found, so nothing is guarded"
         names = sorted({hook.name for stage in UNANSWERABLE for hook in self._host.asked_at(stage)})
         if not names:
             return ""

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import hashlib
 import math
 import os
+import tempfile
+import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import anyio
 
-from ...config import layers, trust_store
 from ...errors import PicohookError
 from ...protocol.codec import decode_value, encode
+from ...wire.regular_files import read_regular
 from ...wire.text import explain
 from .alone.ask_host import GREETING, MOST
 from .deciding import Decider
@@ -26,6 +30,9 @@ if TYPE_CHECKING:
     from ..server.listening_socket import ListeningSocket
     from .vendor import VendorAgent
 
+FORGOTTEN = 30 * 86400.0
+"""Seconds after which the directory of a session that asks nothing is forgotten."""
+_SESSION, _LONGEST = ".session", 1 << 16
 IDLE = 900.0
 """Seconds without a client after which the host ends."""
 SHARED = 0.5
@@ -52,7 +59,7 @@ class ShimReply(NamedTuple):
     """The answer to a client."""
 
     status: str
-    """`done`; `refused`; or `again`, which tells the client to start another host."""
+    """`done`; `refused`; `again`, which tells the client to start another host; or `elsewhere`: to ask that of `out`."""
     out: bytes = b""
 
 
@@ -69,28 +76,26 @@ class ShimHost:
     """Answers the events of one vendor's agent in one project."""
 
     def __init__(
-        self, host: Engine, vendor: VendorAgent, project: str, changed: Callable[[], bool], *, named: bool = False
+        self, host: Engine, vendor: VendorAgent, changed: Callable[[], bool], began: Callable[[str], str] | None = None
     ) -> None:
-        """`changed` says whether the host's configuration has changed, and `named` whether the user named it."""
+        """`changed` says whether the host's configuration has changed.
+
+        `began` says to which other directory's host a session belongs; empty if to this one.
+        """
         self._host = host
         self._changed = changed
+        self._began = began
         self._vendor = vendor
-        self._project = project
         self._decider = Decider(host, vendor)
         self._asked: dict[tuple[str, str, bytes], _Asked] = {}
         self._reading = anyio.Lock()
         self._broken = ""
         """Why the configuration cannot be used since it changed; empty if it can."""
-        self._named = named
-        self._trusted: list[str] = []
         self._names: frozenset[str] = frozenset()
         self._note()
 
     def _note(self) -> None:
-        """Note the trusted files that have to exist, and the variables that hooks inherit besides the usual ones."""
-        if not self._named:
-            own = {str(path) for path in layers.candidates(self._project, without=self._vendor.runs)}
-            self._trusted = [path for path in trust_store.read() if path in own]
+        """Note the variables that hooks inherit besides the usual ones."""
         specs = [member for hook in self._host.hooks for member in hook.spec.members]
         names = (spec.inherit_env for spec in specs)
         self._names = frozenset(name for inherited in names if isinstance(inherited, tuple) for name in inherited)
@@ -100,14 +105,18 @@ class ShimHost:
         try:
             if any(question.environment.get(name) != os.environ.get(name) for name in self._names):
                 return ShimReply("again")
+            event = self._event(question)
+            session = event.get(self._vendor.fields.session)
+            if self._began is not None and isinstance(session, str) and (other := self._began(session)):
+                return ShimReply("elsewhere", os.fsencode(other))
             await self._require_current()
-            return await self._once(question)
+            return await self._once(question, event)
         except PicohookError as error:
             return ShimReply("refused", str(error).encode("utf-8", "replace"))
         except Exception as error:  # noqa: BLE001 - a client must get a refusal, whatever went wrong
             return ShimReply("refused", explain(error).encode("utf-8", "replace"))
 
-    async def _once(self, question: ShimRequest) -> ShimReply:
+    async def _once(self, question: ShimRequest, event: Mapping[str, Any]) -> ShimReply:
         """The answer to an event. One whose bytes come again meanwhile, or a moment later, is the same event.
 
         The agent runs the entries of the user's and of the project's hook file. Both get one answer, and hooks are asked once.
@@ -121,7 +130,7 @@ class ShimHost:
                 return same.reply
         asked = self._asked[key] = _Asked()
         try:
-            agent_event = self._vendor.read(question.event, self._event(question), question.cwd)
+            agent_event = self._vendor.read(question.event, event, question.cwd)
             answer = await self._decider.answer(agent_event)
             output = self._vendor.show(question.event, answer, agent_event)
             asked.reply = ShimReply("done", encode(output) if output else b"")
@@ -148,9 +157,6 @@ class ShimHost:
             raise PicohookError(f"the event names itself {named}, and its entry is for {question.event}")
         return event
 
-    def _missing(self) -> str | None:
-        return next((path for path in self._trusted if not os.path.lexists(path)), None)
-
     async def _require_current(self) -> None:
         """Read the configuration again if it has changed. Raises `PicohookError` if it cannot be used."""
         async with self._reading:
@@ -167,11 +173,41 @@ class ShimHost:
                     self._broken, self._asked = "", {}
             if self._broken:
                 raise PicohookError(self._broken)
-        missing = self._missing()
-        if missing is not None:
-            raise PicohookError(
-                f"{missing}: is trusted, and is not there any more (restore it, or: picohook trust --remove {missing})"
-            )
+
+
+class Sessions:
+    """The directory in which each session of an agent began, in files that all hosts of the user share.
+
+    A session keeps the configurations that it began with, wherever its agent goes.
+    """
+
+    def __init__(self, directory: str, vendor: str, project: str) -> None:
+        """Forgets sessions that no host has seen for a long time."""
+        self._directory, self._vendor, self._project = directory, vendor, project
+        self._own: set[str] = set()
+        for path in Path(directory).glob(f"*{_SESSION}"):
+            with contextlib.suppress(FileNotFoundError):  # another host forgets it, too
+                if time.time() - path.lstat().st_mtime > FORGOTTEN:
+                    path.unlink()
+
+    def began(self, session: str) -> str:
+        """The directory in which this session began, if it is another one than this host's. Here, if it is new."""
+        if session in self._own:
+            return ""
+        digest = hashlib.blake2b(f"{self._vendor}\0{session}".encode("utf-8", "replace"), digest_size=16).hexdigest()
+        path = f"{self._directory}/{digest}{_SESSION}"
+        try:
+            with tempfile.NamedTemporaryFile(dir=self._directory) as new:
+                new.write(os.fsencode(self._project))
+                new.flush()
+                os.link(new.name, path)  # whole from the start
+        except FileExistsError:
+            os.utime(path, follow_symlinks=False)
+            place = os.fsdecode(read_regular(path, _LONGEST))
+            if place != self._project:
+                return place
+        self._own.add(session)
+        return ""
 
 
 class ShimServer:

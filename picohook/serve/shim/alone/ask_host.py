@@ -27,6 +27,9 @@ COUNTED = ("PATH HOME USER LOGNAME LANG LANGUAGE TMPDIR SHELL TZ XDG_RUNTIME_DIR
 """The variables that every hook gets, or that decide which configuration is found. Each combination of their values, and of the
 variables that begin with `LC_` or `PICOHOOK_`, has its own host."""
 
+NAME_THEIR_PROJECT = ("claude", "gemini", "cursor")
+"""The vendors whose agents name the project in a variable, VENDOR_PROJECT_DIR."""
+
 DENY, STOP = "deny", "stop"
 _KIND, _OTHERS, _DIRECTORY, _SOCKET = 0o170000, 0o077, 0o040000, 0o140000
 """The bits of a file's mode for its kind and for other users, and the kinds of a directory and of a socket."""
@@ -90,21 +93,23 @@ def ask(vendor: str, event: str, config: str) -> tuple[int, bytes, bytes]:
     project = _project(vendor)
     directory = _directory()
     if config and not config.startswith("/"):
-        config = f"{project}/{config}"
-    key = _key(vendor, project, config, posix.environ)
+        config = _upward(project, config)
     environment = b"\0".join(name + b"=" + value for name, value in posix.environ.items())
     sizes = f"{vendor} {event} {len(cwd)} {len(environment)} {len(stdin)}\n"
-    greeting = f"{GREETING} {key}\n".encode()
-    request = greeting + sizes.encode() + cwd + environment + stdin
-    path = f"{directory}/{key}"
-    if len(_encoded(path)) > LONGEST_PATH:
-        raise Refusal(f"{path}: this path is too long for a socket: set XDG_RUNTIME_DIR to a shorter one")
-    for _ in range(3):
+    request = sizes.encode() + cwd + environment + stdin
+    for _ in range(4):
+        key = _key(vendor, project, config, posix.environ)
+        greeting = f"{GREETING} {key}\n".encode()
+        path = f"{directory}/{key}"
+        if len(_encoded(path)) > LONGEST_PATH:
+            raise Refusal(f"{path}: this path is too long for a socket: set XDG_RUNTIME_DIR to a shorter one")
         connection = _connect(path) or _started(path, key, vendor, project, config)
-        status, code, out, err = _exchange(connection, request, greeting)
+        status, code, out, err = _exchange(connection, greeting + request, greeting)
         if status == "done":
             return code, out, err
-        if status != "again":
+        if status == "elsewhere":  # the session began in another directory, and keeps its configuration
+            project = out.decode(sys.getfilesystemencoding(), "surrogateescape")
+        elif status != "again":
             raise Refusal(out.decode("utf-8", "replace"))
     raise Refusal("the environment variables that hooks inherit keep changing: start the agent again")
 
@@ -120,18 +125,29 @@ def _stdin() -> bytes:
 
 
 def _project(vendor: str) -> str:
-    """The directory of the project: the one that the vendor names, or the repository around the working directory."""
-    named = _variable(f"{vendor.upper()}_PROJECT_DIR")
-    if named:
-        if not named.startswith("/") or not _is_directory(named):
-            raise Refusal(f"{vendor.upper()}_PROJECT_DIR is {named}, which is not a directory")
-        return named
-    here = step = posix.getcwd()
-    while not _exists(f"{step}/.git"):
-        if step == "/":
-            return here
-        step = step.rpartition("/")[0] or "/"
-    return step
+    """The directory from which the host looks upward: the one that the vendor names, or the working directory."""
+    name = f"{vendor.upper()}_PROJECT_DIR"
+    named = _variable(name) if vendor in NAME_THEIR_PROJECT else ""
+    if not named:
+        return posix.getcwd()
+    if not named.startswith("/") or not _is_directory(named):
+        raise Refusal(f"{name} is {named}, which is not a directory")
+    return named
+
+
+def _upward(directory: str, name: str) -> str:
+    """The path of a file in this directory, or in the nearest above that has it. Raises `Refusal` if none has."""
+    step = directory.rstrip("/")
+    while True:
+        path = f"{step}/{name}"
+        try:
+            posix.lstat(path)
+        except OSError:
+            if not step:
+                raise Refusal(f"there is no {name} in {directory} or above") from None
+            step = step.rpartition("/")[0]
+        else:
+            return path
 
 
 def _is_directory(path: str) -> bool:
@@ -139,14 +155,6 @@ def _is_directory(path: str) -> bool:
         return posix.stat(path).st_mode & _KIND == _DIRECTORY
     except OSError:
         return False
-
-
-def _exists(path: str) -> bool:
-    try:
-        posix.lstat(path)
-    except OSError:
-        return False
-    return True
 
 
 def _variable(name: str) -> str:

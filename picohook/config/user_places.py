@@ -1,0 +1,42 @@
+"""The directories of the user: the home directory, and the one for picohook's configuration."""
+
+from __future__ import annotations
+
+import os
+import pwd
+from pathlib import Path
+
+from ..errors import ConfigError, Problem
+from ..wire.text import escape
+
+
+def configuration() -> Path:
+    """The directory of the user's own configuration. Raises `ConfigError`."""
+    import platformdirs  # noqa: PLC0415 - only for configurations that are found
+
+    return _absolute(platformdirs.user_config_path("picohook"), "XDG_CONFIG_HOME or HOME")
+
+
+def expanded(name: str) -> Path:
+    """The path of a file, which may begin with `~`. Raises `ConfigError`."""
+    return _absolute(Path(os.path.expanduser(name)), "HOME") if name.startswith("~") else Path(name)
+
+
+def home() -> str:
+    """The real path of the home directory that the system has for this user, whatever `HOME` says.
+
+    So nobody makes a project the home directory by a variable, and its configuration none of a project. If the system has no
+    home directory, it is the one that `HOME` names.
+    """
+    try:
+        return os.path.realpath(pwd.getpwuid(os.geteuid()).pw_dir)
+    except KeyError:
+        return os.path.realpath(os.environ.get("HOME") or "/")
+
+
+def _absolute(path: Path, variables: str) -> Path:
+    """The path. A relative one would lie in the working directory, whose files are not the user's own."""
+    if path.is_absolute() and os.environ.get("HOME") != "":
+        return path
+    message = f"your own configuration cannot be found: {variables} does not name a directory by its whole path"
+    raise ConfigError([Problem(escape(str(path)), "", message, f"set {variables.split()[-1]}")])
