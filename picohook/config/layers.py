@@ -86,7 +86,7 @@ class Layers:
     def require_trust(self) -> None:
         """Raise one `TrustError` with every file that needs trust and has none, or that is trusted and no longer applies."""
         known = trust_store.read() if self.places else {}
-        problems = [*self._missing(known)]
+        problems = [*self.missing(known)]
         for config in (*self.configs, *(one for one in self.aside if str(one.path) in known)):
             try:
                 trust.require_trust(config)
@@ -95,9 +95,9 @@ class Layers:
         if problems:
             raise TrustError(problems)
 
-    def _missing(self, known: Collection[str]) -> Iterator[Problem]:
+    def missing(self, known: Collection[str]) -> Iterator[Problem]:
         """Trusted files that do not apply any more: to remove its configuration must not free a project from its hooks."""
-        places = {_real(path) for path in self.places}
+        places = {_real(path) for path in self.places if known}
         read = {config.path for config in (*self.configs, *self.aside)}
         for path in map(Path, known):
             if path not in read and (path in places or path.with_name(f"*{path.suffix}") in places):
@@ -151,7 +151,10 @@ def discover(
                 if _real(path) in configs:
                     continue  # in the user's own directory, the user's file does not count as the project's too
                 config = load(path, found=project is not None, directory=start, picoclaw=picoclaw)
-                place = {"layer": "user" if project is None else "project", "depth": len(project.parts) if project else 0}
+                place = {
+                    "layer": "user" if project is None else "project",
+                    "depth": len(project.parts) if project else 0,
+                }
                 hooks = tuple(spec.model_copy(update=place) for spec in config.hooks)
                 configs[config.path] = replace(config, hooks=hooks, layer=place["layer"])
         except ConfigError as error:

@@ -39,4 +39,4 @@ def _absolute(path: Path, variables: str) -> Path:
     if path.is_absolute() and os.environ.get("HOME") != "":
         return path
     message = f"your own configuration cannot be found: {variables} does not name a directory by its whole path"
-    raise ConfigError([Problem(escape(str(path)), "", message, f"set {variables.split()[-1]}")])
+    raise ConfigError([Problem(escape(str(path)), "", message, f"set {variables.rsplit(maxsplit=1)[-1]}")])

@@ -108,7 +108,11 @@ def _check_after(hook: Hook, by_name: dict[str, Hook]) -> Iterable[Problem]:
             yield _problem(hook.spec, f"there is no hook {other!r}", f'did you mean "{near}"?' if near else "")
         elif _place(by_name[other]) > _place(hook):
             later = layer(by_name[other])
-            where = f"the later layer {later}" if later != layer(hook) else f"an inner project: {by_name[other].spec.source}"
+            where = (
+                f"the later layer {later}"
+                if later != layer(hook)
+                else f"an inner project: {by_name[other].spec.source}"
+            )
             yield _problem(hook.spec, f"{other!r} is in {where}", "move one of them")
 
 

@@ -404,7 +404,17 @@ def test_no_configuration_is_a_warning(project, examine):
     report = examine(named=False)
 
     assert [one["message"] for one in report.findings if one["level"] == "warning"] == [
-        "there is no configuration here, and none of your own"
+        "no hook was found for this directory, so nothing is guarded"
+    ]
+
+
+def test_a_trusted_configuration_that_is_gone_is_an_error(project, examine):
+    gate(project, canary=RM)
+    assert project("trust").code == 0
+    project.config.unlink()
+    report = examine(named=False)
+    assert [one["message"] for one in report.findings if one["level"] == "error"] == [
+        "is trusted, and is not there any more, so no hook runs"
     ]
 
 

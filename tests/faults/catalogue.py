@@ -130,6 +130,11 @@ FAULTS: dict[str, tuple[str, str]] = {
     "X9": ("a found configuration sets LD_PRELOAD, PYTHONPATH and the like", "refused"),
     "X10": ("a link in a repository where picohook writes a file", "not followed, and nothing is written"),
     "X11": ("a file changes between reading and writing, or writing it fails", "left as it is, and whole"),
+    "X12": (
+        "an agent below a project, or one that makes or removes files there",
+        "the project's hooks are asked all the same",
+    ),
+    "X13": ("a configuration inside the project of another", "adds hooks, and weakens none of the other"),
     "E1": ("a pattern that backtracks, and a tool's name that makes it do so", "the engine never backtracks"),
     "N5": (
         "no worker, no server, all workers busy, a question that is too large",

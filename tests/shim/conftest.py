@@ -26,7 +26,6 @@ class Shim:
     def __init__(self, place: Path) -> None:
         self.project = place / "project"
         self.project.mkdir()
-        (self.project / ".git").mkdir()
         self.runtime = place / "run"
         self.runtime.mkdir(mode=0o700)
         self.environment = {
@@ -57,10 +56,10 @@ class Shim:
         out, err = running.communicate(event, timeout=120)
         return running.returncode, out.decode(), err.decode()
 
-    def key(self, vendor: str = "claude", config: str = "") -> str:
+    def key(self, vendor: str = "claude", config: str = "", project: Path | None = None) -> str:
         """What clients in this project look for."""
         environment = {os.fsencode(name): os.fsencode(value) for name, value in self.environment.items()}
-        return ask_host._key(vendor, str(self.project), config, environment)
+        return ask_host._key(vendor, str(project or self.project), config, environment)
 
 
 @pytest.fixture
@@ -75,8 +74,8 @@ def fake_host(shim):
     """A program at the place of the host, which reads a whole request and then answers something, or nothing."""
 
     @contextmanager
-    def serving(answer: bytes | None, mode: int = 0o600):
-        key = shim.key()
+    def serving(answer: bytes | None, mode: int = 0o600, **of: Any):
+        key = shim.key(**of)
         shim.sockets.mkdir(mode=0o700, exist_ok=True)
         listening = socket.socket(socket.AF_UNIX)
         listening.bind(str(shim.sockets / key))

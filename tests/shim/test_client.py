@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 
@@ -24,6 +25,11 @@ CALL = json.dumps({
 
 def done(text: bytes = b"{}") -> bytes:
     return b"picohook-shim 1 KEY\ndone 0 %d 0\n%s" % (len(text), text)
+
+
+def elsewhere(directory: object) -> bytes:
+    place = str(directory).encode()
+    return b"picohook-shim 1 KEY\nelsewhere 0 %d 0\n%s" % (len(place), place)
 
 
 def test_it_prints_what_the_host_answers(shim, fake_host):
@@ -149,10 +155,29 @@ class TestTheProjectCannotReachIt:
         assert code == 2
         assert "CLAUDE_PROJECT_DIR" in err
 
-    def test_a_directory_below_the_repository_has_the_same_host(self, shim, fake_host):
-        (shim.project / "deep/er").mkdir(parents=True)
+    def test_a_working_directory_that_is_gone_is_a_denial(self, shim):
+        gone = shim.project / "gone"
+        gone.mkdir()
+        script = f"rmdir {gone}; exec {shlex.join(shim.command())}"
+        done = subprocess.run(
+            ["sh", "-c", script], cwd=gone, env=shim.environment, input=CALL, capture_output=True, check=False
+        )
+        assert done.returncode == 2
+
+    def test_X12_only_the_vendors_that_name_their_project_can_move_it(self, shim, fake_host):
         with fake_host(done(b'{"a":1}')):
-            assert shim.ask(CALL, cwd=shim.project / "deep/er") == (0, '{"a":1}', "")
+            assert shim.ask(CALL, cwd="/", env={"CLAUDE_PROJECT_DIR": str(shim.project)}) == (0, '{"a":1}', "")
+        with fake_host(done(b'{"a":1}'), vendor="codex"):
+            assert shim.ask(CALL, "codex", env={"CODEX_PROJECT_DIR": "/"}) == (0, '{"a":1}', "")
+
+    def test_a_session_that_began_elsewhere_is_asked_about_there(self, shim, fake_host):
+        other = shim.project / "other"
+        other.mkdir()
+        with (
+            fake_host(done(b'{"a":1}')),
+            fake_host(elsewhere(shim.project), project=other),
+        ):
+            assert shim.ask(CALL, cwd=other) == (0, '{"a":1}', "")
 
 
 def test_it_imports_nothing_that_takes_long(shim):

@@ -17,7 +17,7 @@ from picohook.config import load, trust
 from picohook.observe.log import Log
 from picohook.serve.server.listening_socket import ListeningSocket
 from picohook.serve.shim import server
-from picohook.serve.shim.server import ShimHost, ShimReply, ShimRequest, ShimServer
+from picohook.serve.shim.server import Sessions, ShimHost, ShimReply, ShimRequest, ShimServer
 from picohook.serve.shim.vendors import VENDORS
 
 pytestmark = pytest.mark.anyio
@@ -382,6 +382,55 @@ class TestTheConfiguration:
             shim_host = ShimHost(host, vendor, host.reloader.source.changed)
             assert (await shim_host.answer(call()._replace(environment={"TOKEN": "2"}))).status == "again"
             assert (await shim_host.answer(call()._replace(environment={"TOKEN": "1"}))).status == "done"
+
+
+class TestASession:
+    """The hosts of two directories that share the directory of their sockets."""
+
+    @pytest.fixture
+    def at(self, tmp_path):
+        """Returns how the host of a directory answers a question: its status, and the reason of its denial."""
+        (tmp_path / "sockets").mkdir()
+
+        async def answered(directory, question, vendor="claude"):
+            sessions = Sessions(str(tmp_path / "sockets"), vendor, directory)
+            async with Host([FunctionHook("h", before_tool(Deny(directory)))]) as host:
+                shim_host = ShimHost(host, VENDORS[vendor], lambda: False, sessions.began)
+                reply = await shim_host.answer(question)
+                assert await shim_host.answer(question) == reply
+            return reply
+
+        return answered
+
+    async def test_X12_a_session_keeps_the_directory_that_it_began_in_wherever_its_agent_goes(self, at):
+        assert b"/began" in (await at("/began", call())).out
+        assert await at("/moved", call()) == ("elsewhere", b"/began")
+        assert b"/began" in (await at("/began", call())).out
+
+    async def test_another_session_and_another_vendor_have_their_own(self, at):
+        await at("/began", call())
+        assert (await at("/moved", call(session_id="other"))).status == "done"
+        assert (await at("/moved", call(), vendor="codex")).status == "done"
+
+    async def test_sessions_that_nobody_has_seen_for_long_are_forgotten(self, at, tmp_path):
+        await at("/began", call())
+        (file,) = (tmp_path / "sockets").iterdir()
+        os.utime(file, (1, 1))
+        assert (await at("/moved", call())).status == "done"
+        assert await at("/began", call()) == ("elsewhere", b"/moved")
+
+    async def test_a_record_that_cannot_be_read_is_a_refusal(self, at, tmp_path):
+        await at("/began", call())
+        (file,) = (tmp_path / "sockets").iterdir()
+        file.unlink()
+        file.mkdir()
+        assert (await at("/began", call())).status == "refused"
+
+
+async def test_an_agent_without_any_hook_is_told_so_at_its_start():
+    async with Host() as host:
+        reply = await ShimHost(host, VENDORS["claude"], lambda: False).answer(question("SessionStart"))
+    assert b"no hook was found, so nothing is guarded" in reply.out
 
 
 class TestTheServer:

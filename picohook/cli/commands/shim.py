@@ -11,7 +11,6 @@ from ...serve.shim.vendor import VendorAgent
 from ...serve.shim.vendors import VENDORS
 from .. import output
 from ..command import App, require_file, seconds
-from ..configuration import NOWHERE
 from ..json_files import JsonFile
 from ..shim_files import hook_file, put_in, take_out
 
@@ -86,8 +85,8 @@ def _warn(vendor: VendorAgent, file: JsonFile, project: Path | None, config: Pat
     except ConfigError as error:
         output.warn(f"every call will be denied until you correct this: {error}")
         return
-    if not found.configs:
-        output.warn(f"{NOWHERE}, and none of your own: nothing is guarded yet (picohook new)")
+    for note in found.notes:
+        output.warn(str(note))
     unasked = [hook.name for hook in found.hooks if {"before_llm", "after_llm"} & {*hook.stages}]
     if unasked:
         output.warn(f"{vendor.title} does not ask at before_llm and after_llm: {', '.join(unasked)}")

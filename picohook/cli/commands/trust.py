@@ -20,7 +20,7 @@ def trust(
     config: Annotated[
         Path | None,
         typer.Argument(
-            metavar="[CONFIG]", help="The configuration. Default: that of this directory.", show_default=False
+            metavar="[CONFIG]", help="The configuration. Default: those of this directory and above.", show_default=False
         ),
     ] = None,
     *,
@@ -28,7 +28,7 @@ def trust(
     remove: Annotated[bool, typer.Option("--remove", help="Stop trusting it.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Trust the configuration in this directory, as it is now.
+    """Trust the configurations of this directory and of those above it, as they are now.
 
     Commands then run its hooks without --config. Trust covers the content of the file, and of the project's files that its
     commands name. When one of them changes, no hook of it runs until it is trusted again. Files that those programs import are

@@ -39,11 +39,6 @@ async def examine(
     except ConfigError as error:
         findings += files.mistakes(error)
         return
-    if not found.configs:
-        where = str((directory or Path()).absolute())
-        hint = "write one, or let picohook write one with a hook: picohook new DIR"
-        message = "there is no configuration here, and none of your own"
-        findings.append(Finding(Level.WARNING, where, "configuration", message, hint))
     findings += files.examine(found)
     await _examine_hooks(findings, found, time_limit, give_up)
 

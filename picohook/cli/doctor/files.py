@@ -5,7 +5,7 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from ...config import Config, trust
+from ...config import Config, trust, trust_store
 from ...config.dialects import DIALECTS
 from ...config.files import strangers
 from ...config.layers import Layers
@@ -24,7 +24,15 @@ def mistakes(error: ConfigError) -> Iterator[Finding]:
 
 
 def examine(found: Layers) -> Iterator[Finding]:
-    """Yield the findings about each file."""
+    """Yield the findings about each file, and about what was noticed when files were looked for."""
+    for note in found.notes:
+        yield Finding(Level.WARNING, note.file, "configuration", note.message, note.hint)
+    try:
+        missing = [*found.missing(trust_store.read())]
+    except TrustError:
+        missing = []  # each file that needs trust says so
+    for problem in missing:
+        yield Finding(Level.ERROR, problem.file, "trust", f"{problem.message}, so no hook runs", problem.hint)
     for config in found.configs:
         path = str(config.path)
         yield _contents(config)

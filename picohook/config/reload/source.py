@@ -45,6 +45,8 @@ class Source:
         self._configs: dict[str, Config] = {}
         """For each file that was ever read, by its path, the configuration that was last read from it."""
         self._stamps: dict[str, Stamp] = dict.fromkeys(self._paths)
+        self._watched: set[str] = set()
+        """The files, and the directories that they are in."""
         self.read_times = 0
         self.fingerprints: dict[str, object] = {}
         """For each hook, its settings, and the state of the project's files that it runs."""
@@ -90,5 +92,11 @@ class Source:
 
     def directories(self) -> set[str]:
         """The directories to watch: those of the files and their links, and those in which any file counts."""
-        found = {os.path.dirname(path) for name in self._stamps for path in (name, os.path.realpath(name))}
+        names = {path for name in self._stamps for path in (name, os.path.realpath(name))}
+        found = {os.path.dirname(path) for path in names}
+        self._watched = names | found
         return {directory for directory in (*found, *self._stamps) if os.path.isdir(directory)}
+
+    def concerns(self, path: str) -> bool:
+        """Whether a change at this path counts. Other files change in the directories above a project all the time."""
+        return path in self._watched or os.path.dirname(path) in self._stamps

@@ -59,7 +59,7 @@ async def watch(host: Reloadable) -> None:
                 directories = await run_sync(source.directories, abandon_on_cancel=True)
                 rounds = awatch(
                     *directories,
-                    watch_filter=None,
+                    watch_filter=lambda _, path: source.concerns(path),
                     step=SETTLED,
                     stop_event=ending,
                     yield_on_timeout=True,
