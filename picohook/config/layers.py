@@ -13,7 +13,7 @@ import hashlib
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from ..errors import ConfigError, Problem, TrustError
 from ..model.spec import ProofOfLife, Timeouts
@@ -151,12 +151,10 @@ def discover(
                 if _real(path) in configs:
                     continue  # in the user's own directory, the user's file does not count as the project's too
                 config = load(path, found=project is not None, directory=start, picoclaw=picoclaw)
-                place = {
-                    "layer": "user" if project is None else "project",
-                    "depth": len(project.parts) if project else 0,
-                }
+                layer: Literal["user", "project"] = "user" if project is None else "project"
+                place = {"layer": layer, "depth": len(project.parts) if project else 0}
                 hooks = tuple(spec.model_copy(update=place) for spec in config.hooks)
-                configs[config.path] = replace(config, hooks=hooks, layer=place["layer"])
+                configs[config.path] = replace(config, hooks=hooks, layer=layer)
         except ConfigError as error:
             problems += error.problems
     aside = [one for one in configs.values() if not one.hooks and dialects.DIALECTS[one.dialect].all_apply]
@@ -174,14 +172,14 @@ def discover(
 
 def user_model() -> tuple[str, ModelTable] | None:
     """The model of the user's own configuration, with its file. Raises `ConfigError`."""
-    configs = (load(path) for _, group in _groups(None) for path in _present(group))
+    configs = (load(path) for _, group in _groups(None) for path in _present(group, None, []))
     return next(((str(config.path), config.model) for config in configs if config.model is not None), None)
 
 
 def project_configs(directory: str | os.PathLike[str]) -> list[Path]:
     """The configurations of the project in this directory. Raises `ConfigError` if two exclude each other."""
     groups = [*_groups(start_of(directory))]
-    users = {_real(path) for project, group in groups if project is None for path in _present(group)}
+    users = {_real(path) for project, group in groups if project is None for path in _present(group, None, [])}
     found = (path for project, group in groups if project is not None for path in _present(group, project, []))
     return [path for path in found if _real(path) not in users]
 
@@ -246,18 +244,19 @@ def _in_home(start: Path) -> Iterator[Problem]:
                 yield Problem(escape(str(home / name)), "", message, hint)
 
 
-def _present(group: list[Path], project: Path | None = None, notes: list[Problem] | None = None) -> list[Path]:
+def _present(group: list[Path], project: Path | None, notes: list[Problem]) -> list[Path]:
     """The path of the group that exists, if one does. Raises `ConfigError` if several do, or if that cannot be seen.
 
     Of a project's, one that another user owns is left out, with a note: it must neither run here nor stop what runs.
     """
     present = [path for path in group if _exists(path)]
-    for path in [*present] if project else ():
-        owner = _stranger(path, project)
-        if owner is not None:
-            present.remove(path)
-            message = f"is not read: it, or a directory that it is in, belongs to another user (uid {owner})"
-            notes.append(Problem(escape(str(path)), "", message, "chown it, if it is for you"))
+    if project is not None:
+        owners = {path: _stranger(path, project) for path in present}
+        present = [path for path, owner in owners.items() if owner is None]
+        for path, owner in owners.items():
+            if owner is not None:
+                message = f"is not read: it, or a directory that it is in, belongs to another user (uid {owner})"
+                notes.append(Problem(escape(str(path)), "", message, "chown it, if it is for you"))
     if len(present) > 1:
         where = os.path.commonpath(path.parent for path in present)
         names = " and ".join(os.path.relpath(path, where) for path in present)

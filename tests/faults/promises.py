@@ -89,13 +89,6 @@ PROMISES: dict[str, tuple[str, ...]] = {
         "test_X3_depth_and_its_memory_are_bounded_in_every_format",
         "test_a_dangerous_configuration_is_refused_even_if_it_is_trusted_and_nothing_runs",
     ),
-    "19. A project's hooks are asked in all of it": (
-        "test_X12_a_host_below_a_project_asks_its_guard_and_needs_its_trust",
-        "test_X12_nothing_that_is_made_below_a_project_ends_the_search",
-        "test_X12_a_trusted_configuration_that_no_longer_applies_is_an_error_and_not_an_absence",
-        "test_X12_a_session_keeps_the_directory_that_it_began_in_wherever_its_agent_goes",
-        "test_X13_an_inner_file_takes_no_time_from_outer_hooks",
-    ),
     "13. A hook gets only what it needs": (
         "test_X1_the_environment_has_an_allowlist_and_the_hooks_own_variables",
         "test_P18_a_hook_has_the_three_standard_descriptors_and_no_other",
@@ -126,6 +119,13 @@ PROMISES: dict[str, tuple[str, ...]] = {
         "test_X11_a_file_that_changes_between_reading_and_writing_is_left",
         "test_X11_a_file_that_is_replaced_by_a_record_while_it_is_opened_keeps_its_content",
         "test_X11_two_writers_in_one_directory_wait_for_each_other",
+    ),
+    "19. A project's hooks are asked in all of it": (
+        "test_X12_a_host_below_a_project_asks_its_guard_and_needs_its_trust",
+        "test_X12_nothing_that_is_made_below_a_project_ends_the_search",
+        "test_X12_a_trusted_configuration_that_no_longer_applies_is_an_error_and_not_an_absence",
+        "test_X12_a_session_keeps_the_directory_that_it_began_in_wherever_its_agent_goes",
+        "test_X13_an_inner_file_takes_no_time_from_outer_hooks",
     ),
 }
 """By the heading on that page."""

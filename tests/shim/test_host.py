@@ -105,7 +105,7 @@ class TestDecisions:
             replies.append(await shim_host.answer(call(identity=identity)))
 
         async with Host([FunctionHook("h", {"before_tool": look})]) as host:
-            shim_host = ShimHost(host, VENDORS["claude"], "/", lambda: False, named=True)
+            shim_host = ShimHost(host, VENDORS["claude"], lambda: False)
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(client, shim_host)
                 await begun.wait()
@@ -137,7 +137,7 @@ class TestDecisions:
             replies.append(await shim_host.answer(call()))
 
         async with Host([FunctionHook("h", {"before_tool": look})]) as host, anyio.create_task_group() as tasks:
-            shim_host = ShimHost(host, VENDORS["claude"], "/", lambda: False, named=True)
+            shim_host = ShimHost(host, VENDORS["claude"], lambda: False)
             async with anyio.create_task_group() as first:
                 first.start_soon(client, shim_host)
                 await begun.wait()

@@ -20,7 +20,9 @@ def trust(
     config: Annotated[
         Path | None,
         typer.Argument(
-            metavar="[CONFIG]", help="The configuration. Default: those of this directory and above.", show_default=False
+            metavar="[CONFIG]",
+            help="The configuration. Default: those of this directory and above.",
+            show_default=False,
         ),
     ] = None,
     *,
