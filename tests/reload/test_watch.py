@@ -175,7 +175,7 @@ async def test_where_files_cannot_be_watched_that_is_logged_and_the_host_serves_
 def test_without_watchfiles_it_says_which_extra_to_install(config, monkeypatch):
     config.hook("one")
     monkeypatch.setitem(sys.modules, "watchfiles", None)
-    with pytest.raises(PicohookError, match=r"pip install 'picohook\[watch\]'"):
+    with pytest.raises(PicohookError, match=r"pip install 'watchfiles"):
         Host.from_config(config.write(), watch=True)
     Host.from_config(config.path)
 
