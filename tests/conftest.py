@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import os
+import shutil
 import sys
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +21,13 @@ import run
 
 pytest_plugins = ["plugin", "quick", "workers"]
 run.begin()
+# Where hosts remember the pauses that were used.
+os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="picohook-state-")
+atexit.register(
+    lambda directory, owner: os.getpid() == owner and shutil.rmtree(directory, ignore_errors=True),
+    os.environ["XDG_STATE_HOME"],
+    os.getpid(),
+)
 # As in an environment that is activated: `python3` is this Python, and not a shim that searches for one, which takes longer.
 os.environ["PATH"] = os.pathsep.join((os.path.dirname(sys.executable), os.environ["PATH"]))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import weakref
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -13,6 +14,7 @@ from ..observe.log import Log
 from .lifecycle import MountedHooks
 from .prover import Prover
 from .status import HostStatus
+from .used_pauses import USERS_FILE
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
@@ -33,9 +35,13 @@ if TYPE_CHECKING:
     from .session_hooks import SessionHooks
     from .status import Reloaded
     from .tasks import Service
+    from .used_pauses import UsedPauses
 
 T = TypeVar("T")
 P = TypeVar("P", bound="Payload")
+
+PAUSE_LASTS = 3600.0
+"""Seconds in which a paused turn can be resumed."""
 
 
 class BaseEngine:
@@ -58,9 +64,15 @@ class BaseEngine:
         complete: Complete | None = None,
         model_of: Callable[[HookSpec], Complete | None] | None = None,
         listeners: Iterable[Listener] = (),
+        used_pauses: UsedPauses | None = USERS_FILE,
+        pause_lasts: float = PAUSE_LASTS,
         proof_of_life: ProofOfLife | None = None,
     ) -> None:
+        if not 0 < pause_lasts < math.inf:
+            raise PicohookError(f"`pause_lasts` is {pause_lasts}, and has to be a number of seconds")
         self.retry_limit = retry_limit
+        self.used_pauses = used_pauses
+        self.pause_lasts = pause_lasts
         self.is_session_view = False
         """Whether `session_view` made it."""
         self.ended_by: Outcome[Any] | None = None

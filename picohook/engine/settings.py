@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from ..model.spec import HookSpec, ProofOfLife, Timeouts
     from ..observe.log import Logger
     from ..process.plan import Verify
+    from .used_pauses import UsedPauses
 
 
 class Settings(TypedDict, total=False):
@@ -26,6 +27,10 @@ class Settings(TypedDict, total=False):
     """Asks the model for hooks with a `prompt`. Without it, they ask the model that the configuration names."""
     listeners: Iterable[Listener]
     """They see each question, answer and event."""
+    used_pauses: UsedPauses | None
+    """Remembers the paused turns that were resumed: a file of this user. With None, no turn can be resumed."""
+    pause_lasts: float
+    """Seconds in which a paused turn can be resumed: 3600."""
 
 
 class EngineSettings(Settings, total=False):

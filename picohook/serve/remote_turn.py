@@ -6,9 +6,11 @@ next request, the number of rounds left, and the pauses. It emits the events.
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from ..errors import PicohookError
 from ..model.payloads import LLMRequest
 from ..model.replies import read_decision
 from ..model.stages import BEFORE_TOOL, STAGES
@@ -57,8 +59,8 @@ class RemoteTurn(Turn):
         self._again = False
         """Whether the next request is another round of the same iteration."""
         self._to_compact = 0
-        self._paused_at: dict[str, tuple[Outcome[Any], set[str]]] = {}
-        """The pauses, by the id of the tool call: the outcome, and the hooks that had decided."""
+        self._paused_at: dict[str, tuple[Outcome[Any], set[str], float]] = {}
+        """The pauses, by the id of the tool call: the outcome, the hooks that had decided, and when its life ends."""
 
     async def ask(self, stage: Stage[Any], own: Payload) -> Outcome[Any]:
         """The outcome of one stage. Fills in fields that the client left out of the payload. Raises `RetryLimitError`."""
@@ -91,15 +93,21 @@ class RemoteTurn(Turn):
         if call_id not in self._paused_at:
             about = f" about the call {call_id!r}" if call_id else ""
             raise RpcError(NOT_OPEN, f"no hook has paused the turn {self.meta.turn_id!r}{about}")
-        paused, decided = self._paused_at[call_id]
+        paused, decided, until = self._paused_at[call_id]
         stage = STAGES[paused.stage]
         try:
             decision = (paused.hook, read_decision(stage, answer))
         except ValueError as error:
             raise RpcError.because(INVALID_PARAMS, f"decision: {error}") from None
-        outcome = await getattr(self.host, stage.name)(paused.payload, answered=decision, skip=decided)
-        require_taken(decision, outcome)
-        self._paused_at.pop(call_id, None)
+        del self._paused_at[call_id]  # before anything is awaited: a pause is used once
+        if time.monotonic() > until:
+            raise RpcError(NOT_OPEN, f"the pause is over: it could be answered for {self.host.pause_lasts:g} s")
+        try:
+            outcome = await getattr(self.host, stage.name)(paused.payload, answered=decision, skip=decided)
+            require_taken(decision, outcome)
+        except PicohookError:  # the answer is wrong, so the person has not been heard
+            self._paused_at[call_id] = paused, decided, until
+            raise
         return self._record(outcome, paused.payload, decided)
 
     async def end_with(self, status: str, reason: str, content: str | None) -> None:
@@ -164,7 +172,8 @@ class RemoteTurn(Turn):
         if outcome.action == words.PAUSE:
             call_id = getattr(outcome.payload, "tool_call_id", None) or ""
             stale = not_asked_again(self.host, outcome, payload)
-            self._paused_at[call_id] = outcome, {*decided, *decided_in(outcome)} - stale
+            until = time.monotonic() + self.host.pause_lasts
+            self._paused_at[call_id] = outcome, {*decided, *decided_in(outcome)} - stale, until
 
     def _concluded_before_prompt(self, outcome: Outcome[Any]) -> None:
         if outcome.action in {words.CONTINUE, words.MODIFY}:

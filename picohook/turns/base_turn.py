@@ -15,7 +15,7 @@ from ..wire import words
 from ..wire.text import cut, escape
 from .abort import AbortTurnError, PausedError
 from .delivery import deliver_result
-from .paused import PausedTurn
+from .paused import PausedTurn, use
 from .rounds import Rounds
 
 if TYPE_CHECKING:
@@ -99,6 +99,8 @@ class BaseTurn:
 
     async def __aenter__(self) -> Self:
         self.session.require_open()
+        if self._resumed is not None:
+            await use(self.host, self._resumed[0])
         self._open = True
         self._began = time.monotonic_ns()
         with NO_OPERATION.current() if self._parent is None else self._parent.operation.current():
@@ -255,6 +257,7 @@ class BaseTurn:
         """Pause the turn. Returns the paused turn, from which it can be resumed."""
         self._open = False
         self.paused = PausedTurn.of(
+            lasts=self.host.pause_lasts,
             stage=stage,
             hook=outcome.hook,
             reason=outcome.reason,

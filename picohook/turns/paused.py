@@ -2,6 +2,8 @@
 
 A program that can write the JSON can claim any decision. So an earlier approval counts only if the text has a MAC made with the
 embedder's key. Without the MAC, guards and approvers are asked again about the final calls.
+
+A pause can be used once, and not after its life is over. It counts as used before anything of the turn runs.
 """
 
 from __future__ import annotations
@@ -9,13 +11,17 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+import secrets
+import time
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+import anyio.to_thread
 from pydantic import Field, PrivateAttr, ValidationError, model_validator
 
 from ..errors import PicohookError
 from ..model.deferred import DeferredModel
 from ..model.payloads import Meta, ToolCall, ToolResult  # noqa: TC001 - pydantic reads them at run time
+from ..wire.text import explain
 from ..wire.words import PAUSE
 
 if TYPE_CHECKING:
@@ -50,6 +56,16 @@ class PausedTurn(DeferredModel):
     """Everything that is needed to resume the turn."""
 
     version: Literal[1] = VERSION
+    nonce: str
+    """Names the pause, which can be used once."""
+    made_at: float
+    """When it was made, in seconds since 1970."""
+    lasts: float = Field(gt=0, allow_inf_nan=False)
+    """Seconds in which it can be used."""
+    boot: str = ""
+    """The boot of the machine that made it, if that is known."""
+    uptime: float = 0.0
+    """Seconds from that boot to the pause. No clock that is set changes them."""
     stage: Literal["before_tool", "before_finish"]
     hook: str
     """The hook that paused."""
@@ -92,9 +108,19 @@ class PausedTurn(DeferredModel):
     @classmethod
     def of(cls, **state: Any) -> Self:
         """Make an authentic paused turn, for a turn that pauses."""
-        paused = cls(**state)
+        boot, uptime = _uptime()
+        paused = cls(nonce=secrets.token_hex(16), made_at=time.time(), boot=boot, uptime=uptime, **state)
         paused._authentic = True
         return paused
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it can be used now. Where the clock seems to have been set, the longer time counts."""
+        age = time.time() - self.made_at
+        boot, uptime = _uptime()
+        if boot and boot == self.boot:
+            age = max(age, uptime - self.uptime)
+        return 0 <= age <= self.lasts
 
     def to_json(self, key: bytes | None = None) -> str:
         """The turn as JSON. With a key, approvals count on resuming. Raises `PicohookError` if the turn has no JSON form."""
@@ -148,7 +174,34 @@ def _mac(turn: Any, key: bytes) -> str:
     return hmac.new(key, canonical, hashlib.sha256).hexdigest()
 
 
+def _uptime() -> tuple[str, float]:
+    """The boot of this machine and the seconds since then; empty if they are not known."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            return file.read().strip(), time.clock_gettime(time.CLOCK_BOOTTIME)
+    except (OSError, ValueError, AttributeError):
+        return "", 0.0
+
+
 # Resuming.
+
+
+async def use(host: Engine, paused: PausedTurn) -> None:
+    """Count a paused turn as used. Raises `PicohookError` if it cannot be used: then a person has to be asked again."""
+    store = host.used_pauses
+    assert store is not None  # `Session.resume` requires it
+    if not paused.is_alive:
+        raise PicohookError(f"the pause is over: it could be answered for {paused.lasts:g} s. Ask the person again")
+    try:
+        # In a tuple, because trio takes no coroutine from a thread.
+        (first,) = await anyio.to_thread.run_sync(lambda: (store.use(paused.nonce, paused.made_at + paused.lasts),))
+        first = first if isinstance(first, bool) else await first
+    except PicohookError:
+        raise
+    except Exception as error:
+        raise PicohookError(f"the pause cannot be noted as used, so it is not: {explain(error)}") from error
+    if first is not True:
+        raise PicohookError("the pause was used before. Ask the person again")
 
 
 def decided_in(outcome: Outcome[Any]) -> set[str]:

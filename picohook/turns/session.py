@@ -55,10 +55,17 @@ class Session(BaseSession):
     def resume(self, paused: PausedTurn, decision: Decision, *, parent: Turn | None = None) -> Turn:
         """Resume a paused turn, which may come from another process. The decision is the answer for the hook that paused.
 
-        Raises `PicohookError` for a turn of another session, and for a decision that the stage of the pause does not allow.
-        Raises `HardAbortError` as `turn` does.
+        Entering the turn uses up the pause, even if it fails later. It raises `PicohookError` for a pause that was used before,
+        or whose life is over.
+
+        Raises `PicohookError` for a turn of another session, for a decision that the stage of the pause does not allow, and if
+        the host has no store of used pauses. Raises `HardAbortError` as `turn` does.
         """
         self.require_open()
+        if self.host.used_pauses is None:
+            raise PicohookError(
+                "this host resumes no turn, because it has no store of used pauses: Host(used_pauses=...)"
+            )
         if paused.meta.session_key != self.id:
             raise PicohookError(
                 f"the paused turn belongs to session {paused.meta.session_key!r}, and this is {self.id!r}"
@@ -67,5 +74,5 @@ class Session(BaseSession):
             raise PicohookError(
                 f"{type(decision).__name__} is not a valid answer for a hook that paused at {paused.stage}"
             )
-        paused = paused.model_copy(deep=True)  # the embedder can resume from its own once more
+        paused = paused.model_copy(deep=True)  # the turn changes it
         return Turn(self, paused.meta, paused.user_message, parent=parent, resumed=(paused, decision))

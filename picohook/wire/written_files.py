@@ -80,6 +80,8 @@ class Place:
             os.fsync(descriptor)
             self._require_seen()
             os.rename(new, self._name, src_dir_fd=self._directory, dst_dir_fd=self._directory)
+            with contextlib.suppress(OSError):  # some file systems cannot
+                os.fsync(self._directory)  # otherwise a crash of the machine may bring back what was replaced
         except BaseException:
             with contextlib.suppress(OSError):
                 os.unlink(new, dir_fd=self._directory)

@@ -110,6 +110,10 @@ FAULTS: dict[str, tuple[str, str]] = {
         "a failure: an answer is one JSON object with this question's nonce",
     ),
     "A12": ("a function holds the event loop past a deadline", "a time-out, and the log names the hook that held it"),
+    "A13": (
+        "a pause is resumed twice, after its hour, or after a crash between its use and the call",
+        "refused: a pause is used once, and the person is asked again",
+    ),
     "A16": (
         "an agent of a framework makes a call before it asks hooks, or is told to ask none",
         "the call does not run; the option is refused or overruled",

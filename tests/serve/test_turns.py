@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import anyio
 import anyio.lowlevel
 import pytest
@@ -332,6 +334,39 @@ async def test_a_guard_is_asked_again_about_a_call_that_was_changed_around_a_pau
         said = {"action": "modify", "call": edit} if changes == "the_answer" else {"action": "continue"}
         outcome = await client.result("turn.resume", {"turn": "t", "tool_call_id": "c1", "decision": said})
         assert (outcome["action"], outcome["reason"]) == ("deny_tool", "not that")
+
+
+async def test_A13_of_two_answers_to_a_pause_at_once_one_counts(serving, connect):
+    asked = []
+
+    async def behind(call):
+        asked.append(call.tool)
+        await anyio.lowlevel.checkpoint()
+
+    hooks = [
+        FunctionHook("f", {"before_tool": lambda _: Pause("sure?")}),
+        FunctionHook("behind", {"before_tool": behind}, after=["f"]),
+    ]
+    async with serving(Host(hooks)):
+        client = await connect()
+        await begin(client)
+        await client.result("before_tool", {"tool": "rm", "meta": OF_T})
+        ask = {"jsonrpc": "2.0", "method": "turn.resume", "params": {"turn": "t", "decision": {"action": "continue"}}}
+        await client.send("\n".join(json.dumps({**ask, "id": number}) for number in (100, 101)))
+        answers = [await client.message() for _ in range(2)]
+    assert sorted("error" in one for one in answers) == [False, True]
+    assert asked == ["rm"]
+
+
+async def test_A13_a_pause_of_a_client_ends_too(serving, connect):
+    hook = FunctionHook("f", {"before_tool": lambda _: Pause("sure?")})
+    async with serving(Host([hook], pause_lasts=1e-9)):
+        client = await connect()
+        await begin(client)
+        await client.result("before_tool", {"tool": "rm", "meta": OF_T})
+        for why in ("the pause is over: it could be answered for 1e-09 s", "no hook has paused the turn 't'"):
+            error = (await client.ask("turn.resume", {"turn": "t", "decision": {"action": "continue"}}))["error"]
+            assert (error["code"], error["message"]) == (-32001, why)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ sys.path.append(str(Path(__file__).parent))
 from turns import KEY, Model, Tools, host_with, office, says, told
 
 from picohook import Continue
+from picohook.engine.used_pauses import UsedPausesFile
 from picohook.turns.paused import PausedTurn
 
 
@@ -21,11 +24,14 @@ async def resume(orders: dict[str, Any]) -> dict[str, Any]:
     paused = PausedTurn.from_json(orders["paused"], key=KEY if orders["sealed"] else None)
     model, tools = Model(says("done")), Tools()
     hooks = office(orders["log"], at=orders["at"], strict=orders["strict"])
+    store = {"used_pauses": UsedPausesFile(orders["store"])} if "store" in orders else {}
     async with (
-        host_with(*hooks) as host,
+        host_with(*hooks, **store) as host,
         host.session("s1", channel="telegram") as session,
         session.resume(paused, Continue()) as turn,
     ):
+        if orders.get("dies"):
+            os.kill(os.getpid(), signal.SIGKILL)
         result = await turn.run(complete=model.complete, execute=tools.execute)
     return {
         "ran": tools.ran,

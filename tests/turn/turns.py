@@ -11,8 +11,18 @@ FAR = Timeouts(interceptor=60, approval=60, hello=60, chain=60, observer=60)
 KEY = b"only the embedder has it"
 
 
+class Used:
+    """A store of used pauses in memory."""
+
+    def __init__(self) -> None:
+        self.pauses: dict[str, float] = {}
+
+    def use(self, pause: str, until: float) -> bool:
+        return self.pauses.setdefault(pause, until) is until
+
+
 def host_with(*hooks: Hook | HookSpec, **settings: Any) -> RecordingHost:
-    return RecordingHost(hooks, timeouts=FAR, **settings)
+    return RecordingHost(hooks, **{"timeouts": FAR, "used_pauses": Used(), **settings})
 
 
 def says(text: str) -> dict[str, Any]:
