@@ -38,7 +38,6 @@ from ..model.stages import (
     BEFORE_TOOL,
     STAGES,
 )
-from ..transport.shared_pages import FEWEST, share
 from ..wire import words
 from .base import BaseEngine
 from .chain import run_chain
@@ -48,7 +47,7 @@ from .seat import Seat, seats_after_pause, seats_named
 from .session_hooks import SessionHooks
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
     from typing import Self, TypeAlias, Unpack
 
     from ..hooks.base import Hook
@@ -205,8 +204,7 @@ class Engine(BaseEngine):
         try:
             if encoded is None or account is not None or (seats and seats[0].guard):
                 encoded = Encoded(payload)
-            run = run_chain if len(seats) < FEWEST else _run_long_chain
-            outcome = await run(stage, seats, encoded, clock, generation.budget, edited, account, decided, within)
+            outcome = await run_chain(stage, seats, encoded, clock, generation.budget, edited, account, decided, within)
         except BaseException as error:
             if account is not None:
                 account.abandoned(error)
@@ -332,9 +330,3 @@ class Engine(BaseEngine):
         async with anyio.create_task_group() as tasks:
             for hook in mounted_hooks.audiences[known_kind(kind)].hooks:
                 tasks.start_soon(wait_for, hook)
-
-
-async def _run_long_chain(stage: Stage[P], seats: Sequence[Seat], encoded: Encoded[P], *given: Any) -> Outcome[P]:
-    """Does what `run_chain` does. The pipes to the hooks share a long payload."""
-    with share(encoded.params(), sum(seat.hook.takes_bytes for seat in seats)):
-        return await run_chain(stage, seats, encoded, *given)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from ..protocol.raw_line import RawLineSplitter
 from ..wire.platforms import pipe_size_command
-from .shared_pages import pages_of, shared
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -23,8 +22,6 @@ CHUNK = 65536
 """The usual capacity of a pipe, and the most bytes that are read at once from one."""
 WIDE = 512 * 1024
 """The capacity of a pipe for a long line. More is slower: what waits in the pipe for so long has left the processor's cache."""
-WIDEST = 1024 * 1024
-"""The largest capacity that an ordinary user can set. It is for texts that pipes share, which need no memory of the pipe."""
 MOST_WIDE = 16
 """How many pipes may be wide at once. Linux limits the total capacity of a user's pipes: beyond it every new pipe is tiny.
 These pipes use a quarter of the limit at most."""
@@ -90,31 +87,16 @@ class LinePipe:
         try:
             if len(buffers) == 1:
                 return os.write(self._write_fd, buffers[0])
-            return self._write_each(buffers) if shared and self._resizable else os.writev(self._write_fd, buffers)
+            return os.writev(self._write_fd, buffers)
         except BlockingIOError:
             return 0
-
-    def _write_each(self, buffers: Sequence[bytes | memoryview]) -> int:
-        """What `write` does, for buffers some of which may be shared."""
-        written = 0
-        for buffer in buffers:
-            size = len(buffer)
-            pages = pages_of(buffer)
-            try:
-                part = os.write(self._write_fd, buffer) if pages is None else pages.write(self._write_fd, size)
-            except BlockingIOError:
-                break
-            written += part
-            if part < size:
-                break
-        return written
 
     def widen(self) -> bool:
         """Enlarge the full pipe to stdin until the process writes something. Returns whether it was enlarged.
 
         Use it for a line longer than the capacity of a pipe. Otherwise the two sides have to take turns every 64 KiB.
         """
-        return self._resizable and _widen(self._write_fd, WIDEST if shared else WIDE)
+        return self._resizable and _widen(self._write_fd)
 
     def when_writable(self, callback: Callable[[], bool]) -> None:
         """Call back whenever the pipe has room, until the callback returns False: then it has no more to write."""
@@ -214,13 +196,13 @@ def _ignore_end() -> None:
     """The callback of a closed pipe."""
 
 
-def _widen(fd: int, size: int = WIDE) -> bool:
+def _widen(fd: int) -> bool:
     if not pipe_size_command() or fd in _wide:
         return False
     if len(_wide) >= MOST_WIDE:
         for other in tuple(_wide):  # some hooks read and never write
             _narrow(other)
-    if len(_wide) >= MOST_WIDE or not _resize(fd, size):
+    if len(_wide) >= MOST_WIDE or not _resize(fd, WIDE):
         return False
     _wide.add(fd)
     return True

@@ -77,27 +77,6 @@ def processors() -> int:
     return len(os.sched_getaffinity(0)) if LINUX else os.cpu_count() or 1
 
 
-def processor_is_free() -> bool:
-    """Whether fewer processes want to run than there are processors. True where the system does not say so."""
-    if not LINUX:
-        return True
-    try:
-        with open("/proc/loadavg", "rb") as file:
-            running = int(file.read().split()[3].split(b"/")[0])
-    except (OSError, ValueError, IndexError):
-        return True
-    return running - 1 < processors()  # without this process
-
-
-def wants_processor(pid: int) -> bool:
-    """Whether a process runs, waits for a processor, or reads from a disk. True where the system does not say so."""
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            return file.read().rpartition(b")")[2].split()[0] in {b"R", b"D"}
-    except (OSError, IndexError):
-        return True
-
-
 def exit_descriptor(process: subprocess.Popen[bytes]) -> int:
     """A descriptor that becomes readable when the process has ended. Raises `OSError`.
 
