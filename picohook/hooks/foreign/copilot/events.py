@@ -16,7 +16,7 @@ COMMON = ("sessionId", "timestamp", "cwd")
 ANSWERS: tuple[str, ...] = ()
 UNSUPPORTED = {
     "transcriptPath": "it is empty: picohook keeps no transcript",
-    "hookSpecificOutput": "its fields count at the events in PascalCase; `modifiedArgs` counts beside it, and `updatedInput` in it",
+    "hookSpecificOutput": "its fields count at the events in PascalCase: `modifiedArgs` beside it, and `updatedInput` in it",
     "modifiedArgs": "of two handlers that change a call, the last one counts; each reads the call as it was",
     "powershell": "picohook runs on Unix: a handler with this command alone cannot be run",
     "COPILOT_HOME": "picohook does not read it: the user's own files are those in ~/.copilot",
