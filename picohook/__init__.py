@@ -112,6 +112,8 @@ _HOME = {
     "TrustError": "errors",
     "Turn": "turns.turn",
     "TurnResult": "turns.turn",
+    "UsedPauses": "engine.used_pauses",
+    "UsedPausesFile": "engine.used_pauses",
     "Verdict": "model.proof",
     "blade_hooks": "hooks.blade",
     "calls_of": "model.conversation",
@@ -132,6 +134,7 @@ if TYPE_CHECKING:
     from .engine.engine import Engine as Engine
     from .engine.settings import EngineSettings as EngineSettings, EventOf as EventOf
     from .engine.status import HostStatus as HostStatus, ProofStatus as ProofStatus, Reloaded as Reloaded
+    from .engine.used_pauses import UsedPauses as UsedPauses, UsedPausesFile as UsedPausesFile
     from .errors import (
         ConfigError as ConfigError,
         EncodeError as EncodeError,

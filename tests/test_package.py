@@ -50,7 +50,7 @@ AT_HOME = {
     "typer": {"cli"},
     "rich": {"cli"},
     "yaml": {"config"},
-    "platformdirs": {"config"},
+    "platformdirs": {"config", "engine"},
     "structlog": {"observe"},
     "trio": {"transport"},
     "uvloop": {"transport"},

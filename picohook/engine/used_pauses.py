@@ -55,7 +55,12 @@ class UsedPausesFile:
 def _default() -> str:
     import platformdirs  # noqa: PLC0415 - only for a turn that is resumed
 
-    return os.path.join(platformdirs.user_state_dir("picohook"), "used-pauses.json")
+    directory = platformdirs.user_state_dir("picohook")
+    if not os.path.isabs(directory) or os.environ.get("HOME") == "":  # otherwise it would lie in the working directory
+        raise PicohookError(
+            "the file of used pauses cannot be found: XDG_STATE_HOME or HOME does not name a whole path"
+        )
+    return os.path.join(directory, "used-pauses.json")
 
 
 def _read(data: bytes | None, path: Any) -> tuple[dict[str, float], float]:

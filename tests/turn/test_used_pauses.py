@@ -273,6 +273,16 @@ def test_the_file_is_this_users_and_only_this_users(monkeypatch, tmp_path):
     assert UsedPausesFile().use("a", time.time() + 60) is False
 
 
+@pytest.mark.parametrize("home", ["", "home"])
+def test_A13_the_file_never_lies_in_the_working_directory(monkeypatch, tmp_path, home):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("XDG_STATE_HOME")
+    monkeypatch.setenv("HOME", home)
+    with pytest.raises(PicohookError, match="does not name a whole path"):
+        UsedPausesFile().use("a", time.time() + 60)
+    assert [*tmp_path.iterdir()] == []
+
+
 def test_A13_what_the_file_forgets_is_not_new_when_the_clock_is_set_back(clock, tmp_path):
     store, file = UsedPausesFile(tmp_path / "used.json"), tmp_path / "used.json"
     assert store.use("short", clock.now + 60)
