@@ -74,9 +74,9 @@ class TestEachVendor:
         assert list(written["hooks"]) == list(known.events)
         for event, entries in written["hooks"].items():
             (command,) = commands_in(entries)
-            shell, option, script, *words = shlex.split(command)
-            assert (shell, option) == ("sh", "-c")
-            assert script.startswith('picohook shim-client "$0" "$@" ||')
+            shell, option, script, name, *words = shlex.split(command)
+            assert (shell, option, name) == ("sh", "-c", "picohook")
+            assert script.startswith('picohook shim-client "$@" ||')
             assert words[:3] == [vendor, event, known.events[event].on_failure]
             assert 0 < float(words[3]) < min(300.0, known.events[event].longest)
 
@@ -93,7 +93,7 @@ class TestEachVendor:
         own = json.loads((project.parent / "home" / VENDORS[vendor].user_file.removeprefix("~/")).read_text())
         for entries in own["hooks"].values():
             words = shlex.split(commands_in(entries)[0])
-            assert words[2].startswith(f'{sys.executable} -I -S {client.__file__} "$0" "$@" ||')
+            assert words[2].startswith(f'{sys.executable} -I -S {client.__file__} "$@" ||')
             assert words[-1] == str(project / "a b.toml")
         assert "lies outside of this project" in shim(vendor, "--project", "--config", "../home", fails=True)
 

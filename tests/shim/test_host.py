@@ -87,10 +87,12 @@ class TestDecisions:
         replies = [said for _, said in await ask(hooks, *asked)]
         assert [reply.get("stopReason") for reply in replies] == ["enough", "enough", None, None]
 
-    @pytest.mark.parametrize("identity", ["t", None])
-    async def test_an_event_of_two_entries_is_asked_about_once_and_an_equal_call_later_again(
-        self, monkeypatch, identity
-    ):
+    @pytest.mark.parametrize(
+        "fields",
+        [{"identity": "t"}, {"identity": None, "timestamp": 1}, {"identity": None}],
+        ids=["id", "time", "neither"],
+    )
+    async def test_an_event_of_two_entries_is_asked_about_once_and_an_equal_call_later_again(self, monkeypatch, fields):
         monkeypatch.setattr(server, "SHARED", 600.0)
         asked, replies = [], []
         begun, may_end = anyio.Event(), anyio.Event()
@@ -102,7 +104,7 @@ class TestDecisions:
             return Deny("no")
 
         async def client(shim_host):
-            replies.append(await shim_host.answer(call(identity=identity)))
+            replies.append(await shim_host.answer(call(**fields)))
 
         async with Host([FunctionHook("h", {"before_tool": look})]) as host:
             shim_host = ShimHost(host, VENDORS["claude"], lambda: False)
@@ -114,9 +116,9 @@ class TestDecisions:
                 may_end.set()
             assert asked == ["ls"]
             await client(shim_host)
-            assert len(asked) == (1 if identity else 2)
+            assert len(asked) == (1 if len(fields) > 1 or fields["identity"] else 2)
             await client(shim_host)
-            await shim_host.answer(call("pwd", identity=identity))
+            await shim_host.answer(call("pwd", **fields))
         assert asked[-1] == "pwd"
         assert len(replies) == 4
         assert {reply.out for reply in replies} == {replies[0].out}

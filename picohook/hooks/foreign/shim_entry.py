@@ -13,7 +13,7 @@ CLIENT = os.path.join("picohook", "serve", "shim", "client.py")
 """The end of the path of the program that the entries of a user's file run."""
 ANYWHERE = ("picohook", "shim-client")
 """What the entries of a project's file run: a command that every machine with picohook has."""
-_RUN = '%s "$0" "$@" || { [ $? = %d ] || echo "%s" >&2; exit %d; }'
+_RUN = '%s "$@" || { [ $? = %d ] || echo "%s" >&2; exit %d; }'
 _MISSING = "picohook cannot be started here, so it cannot be asked: is it installed? (pip install picohook)"
 
 
@@ -22,7 +22,7 @@ def shim_command(program: Sequence[str], arguments: Sequence[str], code: int) ->
 
     Its own `sh` makes that so in whatever shell the agent uses.
     """
-    return shlex.join(["sh", "-c", _RUN % (shlex.join(program), code, _MISSING, code), *arguments])
+    return shlex.join(["sh", "-c", _RUN % (shlex.join(program), code, _MISSING, code), "picohook", *arguments])
 
 
 def is_shim(command: object) -> bool:

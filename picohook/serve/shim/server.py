@@ -134,8 +134,8 @@ class ShimHost:
             answer = await self._decider.answer(agent_event)
             output = self._vendor.show(question.event, answer, agent_event)
             asked.reply = ShimReply("done", encode(output) if output else b"")
-            # A later call without an id may be another one that is equal.
-            lasts = getattr(agent_event.payload, "tool_call_id", "") is not None
+            # A later call with neither an id nor a time may be another one that is equal.
+            lasts = "timestamp" in event or getattr(agent_event.payload, "tool_call_id", "") is not None
             asked.until = anyio.current_time() + (SHARED if lasts else 0.0)
             return asked.reply
         finally:
