@@ -153,12 +153,12 @@ def _seats_at(stage: Stage[Any], ordered: Sequence[Hook], timeouts: Timeouts) ->
         {} if stage.approves else {name: hook.spec.fallback for name, hook in asked.items() if hook.spec.fallback}
     )
 
-    def seat(hook: Hook) -> Seat:
+    def seat(hook: Hook, fallback: Seat | None = None) -> Seat:
         timeout = hook.spec.timeout_at(stage.name, timeouts, approves=stage.approves)
-        fallback = fallbacks.get(hook.name)
-        return Seat(hook, timeout, hook.spec.filter, seat(asked[fallback]) if fallback in asked else None)
+        return Seat(hook, timeout, hook.spec.filter, fallback)
 
-    return tuple(seat(hook) for name, hook in asked.items() if name not in fallbacks.values())
+    own = {name: seat(asked[fallback]) for name, fallback in fallbacks.items() if fallback in asked}
+    return tuple(seat(hook, own.get(name)) for name, hook in asked.items() if name not in fallbacks.values())
 
 
 class Audience(NamedTuple):
