@@ -56,7 +56,7 @@ def _default() -> str:
     import platformdirs  # noqa: PLC0415 - only for a turn that is resumed
 
     directory = platformdirs.user_state_dir("picohook")
-    if not os.path.isabs(directory) or os.environ.get("HOME") == "":  # otherwise it would lie in the working directory
+    if not os.path.isabs(directory):  # it would lie in the working directory, whose files are not the user's own
         raise PicohookError(
             "the file of used pauses cannot be found: XDG_STATE_HOME or HOME does not name a whole path"
         )
