@@ -1,15 +1,16 @@
-// A scripted agent of the AI SDK, with its real loop and its own mock model: node ai_sdk.mjs CONFIG SCRIPT [stream] [ID ...]
+// A scripted agent of the AI SDK, with its real loop and its own mock model: node ai_sdk.mjs CONFIG SCRIPT [WORD ...] [ID ...]
+// Words: `stream`; `agent`, whose `prepareCall` gives the tools; `elsewhere`, with a tool without `execute`; `unguarded`.
 // It prints what the model was told of each call, the answer, the tools that ran, and the error, if there is one.
 // With ids, a pause is an approval request. A second run continues the first: calls with these ids are approved, others are not.
 
-import { generateText, jsonSchema, stepCountIs, streamText, tool } from "../../hooks_examples/clients/node/node_modules/ai/dist/index.mjs";
+import { generateText, jsonSchema, stepCountIs, streamText, tool, ToolLoopAgent } from "../../hooks_examples/clients/node/node_modules/ai/dist/index.mjs";
 import { MockLanguageModelV3, simulateReadableStream } from "../../hooks_examples/clients/node/node_modules/ai/dist/test/index.mjs";
 import { inTurn } from "../../hooks_examples/clients/node/ai-sdk.mjs";
 import { Hooks } from "../../hooks_examples/clients/node/sidecar.mjs";
 
 const [config, script, ...words] = process.argv.slice(2);
 const stream = words.includes("stream");
-const approved = words.filter((word) => word !== "stream");
+const approved = words.filter((word) => !["stream", "agent", "elsewhere", "unguarded"].includes(word));
 const said = JSON.parse(script);
 const told = {};
 const ran = [];
@@ -51,6 +52,7 @@ const schema = (field) => jsonSchema({ type: "object", properties: { [field]: { 
 const tools = {
   read: tool({ description: "Reads.", inputSchema: schema("path"), execute: execute("read") }),
   bash: tool({ description: "Runs.", inputSchema: schema("command"), execute: execute("bash") }),
+  ...(words.includes("elsewhere") && { search: tool({ description: "Searches.", inputSchema: schema("query") }) }),
 };
 const model = new MockLanguageModelV3({ doGenerate: async (options) => next(options), doStream: async (options) => inPieces(options) });
 const options = { model, prompt: "hello", stopWhen: stepCountIs(9), maxRetries: 0 };
@@ -60,12 +62,16 @@ const onPause = approved.length ? ({ toolCallId, reason }) => { done.pauses = { 
 
 function run(more) {
   return inTurn(hooks, "hello", async (guarded) => {
+    if (words.includes("agent")) {
+      const agent = new ToolLoopAgent({ model, ...guarded({ tools: { bash: tools.bash }, prepareCall: (call) => ({ ...call, tools }) }) });
+      return await agent.generate({ prompt: "hello" });
+    }
     const result = stream
       ? streamText({ ...options, ...more, ...guarded({ tools }), onError: () => {} })
       : await generateText({ ...options, ...more, ...guarded({ tools }) });
     if (stream) for await (const _ of result.textStream);
     return { text: await result.text, content: await result.content, messages: (await result.response).messages };
-  }, { onPause });
+  }, { onPause, unguarded: words.includes("unguarded") ? ["search"] : [] });
 }
 
 try {

@@ -311,16 +311,16 @@ AI_SDK = Path(__file__).parents[2] / "hooks_examples" / "clients" / "node" / "no
 
 
 async def run_ai_sdk(
-    config: Path, script: list[Any], *, stream: bool = False, approved: Sequence[str] = ()
+    config: Path, script: list[Any], *, stream: bool = False, approved: Sequence[str] = (), how: Sequence[str] = ()
 ) -> dict[str, Any]:
     """Runs the AI SDK for TypeScript on its mock model, through the sidecar. Returns what the program printed.
 
-    With the ids of `approved` calls, a pause is an approval request, and a second run continues the first.
+    `how` has words of the program. With the ids of `approved` calls, a pause is an approval request, and a second run continues the first.
     """
     import preloaded
 
     program = Path(__file__).with_name("ai_sdk.mjs")
-    command = ["node", str(program), str(config), json.dumps(script), *(["stream"] if stream else []), *approved]
+    command = ["node", str(program), str(config), json.dumps(script), *(["stream"] if stream else []), *how, *approved]
     path = os.pathsep.join((preloaded.programs(), os.environ["PATH"]))
     done = await anyio.run_process(command, env={**os.environ, "PATH": path}, stderr=None)
     return json.loads(done.stdout)

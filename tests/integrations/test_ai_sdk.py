@@ -120,3 +120,16 @@ async def test_an_agent_inside_a_tool_has_a_sub_turn_and_its_pause_ends_the_oute
 async def test_a_hook_at_a_stage_of_the_model_is_refused(config_of):
     done = await run_ai_sdk(config_of(["after_llm"]), ["done"])
     assert done["error"].startswith("Error: h: the AI SDK asks no hooks at after_llm: give this hook other `stages`")
+
+
+async def test_A17_a_tool_without_execute_is_refused_by_name(config_of):
+    config = config_of(["before_tool"])
+    done = await run_ai_sdk(config, ["done"], how=["elsewhere"])
+    assert done["error"].startswith("Error: search: this tool has no `execute`, and asks no hooks: leave it out")
+    assert (await run_ai_sdk(config, ["done"], how=["elsewhere", "unguarded"]))["text"] == "done"
+
+
+async def test_A17_the_tools_that_an_agent_prepares_for_a_call_ask_hooks_once(config_of):
+    done = await run_ai_sdk(config_of(["before_tool", "after_tool"]), [calls(b="b", e="secret"), "done"], how=["agent"])
+    assert done["told"] == {"b": "Tool execution denied by hook: it is outside", "e": "it ran: [gone]"}
+    assert [given["path"] for _, given in done["ran"]] == ["secret"]

@@ -30,19 +30,25 @@ export class TurnEndedError extends Error {
  *
  * With `onPause`, a pause about a call is an approval request of the SDK, and `onPause` is told of it: `toolCallId`, `toolName`,
  * `input`, `reason`. Continue in a later turn with the messages of the run and a `tool-approval-response`.
+ *
+ * A tool without `execute` asks no hooks: it runs at the provider, or in your own code. It is refused unless `unguarded` has its name.
  */
-export async function inTurn(hooks, prompt, run, { session, onPause } = {}) {
+export async function inTurn(hooks, prompt, run, { session, onPause, unguarded = [] } = {}) {
   await refuseUnasked(hooks);
   const outer = current.getStore()?.hooks === hooks ? current.getStore() : undefined;
   const own = outer?.session ?? session ?? (await hooks.ask("session.start")).session;
   const parent = outer && { parent: outer.turn };
   const { turn } = await hooks.ask("turn.start", { session: own, user_message: String(prompt), ...parent });
   const ending = new AbortController();
-  const guarded = ({ tools, abortSignal, ...options }) => ({
-    ...options,
-    tools: guardTools({ hooks, session: own, turn, onPause, known: new Map(), approved: new Set() }, tools, ending),
-    abortSignal: abortSignal ? AbortSignal.any([abortSignal, ending.signal]) : ending.signal,
-  });
+  const guarded = ({ tools, prepareCall, abortSignal, ...options }) => {
+    const place = { hooks, session: own, turn, onPause, unguarded, known: new Map(), approved: new Set() };
+    return {
+      ...options,
+      tools: guardTools(place, tools, ending),
+      ...(prepareCall && { prepareCall: async (call) => withGuarded(await prepareCall(call), place, ending) }),
+      abortSignal: abortSignal ? AbortSignal.any([abortSignal, ending.signal]) : ending.signal,
+    };
+  };
   try {
     const result = await run(guarded);
     ending.signal.throwIfAborted();
@@ -67,13 +73,27 @@ async function refuseUnasked(hooks) {
   }
 }
 
-function guardTools(place, tools, ending) {
-  const guard = (name, tool) => ({
-    ...tool,
-    execute: guardedExecute(place, name, tool, ending),
-    ...(place.onPause && { needsApproval: askedBefore(place, name, tool) }),
-  });
-  return Object.fromEntries(Object.entries(tools).map(([name, tool]) => [name, tool.execute ? guard(name, tool) : tool]));
+/** The tools that ask hooks already. */
+const asking = new WeakSet();
+
+function guardTools(place, tools = {}, ending) {
+  const guard = (name, tool) => {
+    if (asking.has(tool)) return tool;
+    if (!tool.execute) {
+      if (place.unguarded.includes(name)) return tool;
+      throw new Error(`${name}: this tool has no \`execute\`, and asks no hooks: leave it out, or run it without hooks by \`unguarded: ["${name}"]\``);
+    }
+    const needsApproval = place.onPause && { needsApproval: askedBefore(place, name, tool) };
+    const guarded = { ...tool, execute: guardedExecute(place, name, tool, ending), ...needsApproval };
+    asking.add(guarded);
+    return guarded;
+  };
+  return Object.fromEntries(Object.entries(tools).map(([name, tool]) => [name, guard(name, tool)]));
+}
+
+/** Return what an agent's `prepareCall` made, with guarded tools. */
+function withGuarded(call, place, ending) {
+  return call?.tools ? { ...call, tools: guardTools(place, call.tools, ending) } : call;
 }
 
 /** Ask hooks at before_tool and approve_tool. */
