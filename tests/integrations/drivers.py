@@ -315,7 +315,8 @@ async def run_ai_sdk(
 ) -> dict[str, Any]:
     """Runs the AI SDK for TypeScript on its mock model, through the sidecar. Returns what the program printed.
 
-    `how` has words of the program. With the ids of `approved` calls, a pause is an approval request, and a second run continues the first.
+    `how` has words of the program. With the ids of `approved` calls, a pause is an approval request, and a second run
+    continues the first.
     """
     import preloaded
 
