@@ -39,7 +39,7 @@ def put_in(file: JsonFile, name: str, vendor: VendorAgent, timeout: float, confi
     for event, entry in vendor.events.items():
         seconds = min(timeout, entry.longest)
         time_limit = max(seconds - SHORTER, seconds * 0.75)
-        about = [name, event, entry.on_failure, f"{time_limit:g}", *([_named(config, file.project)] if config else [])]
+        about = [name, event, entry.on_failure, f"{time_limit:g}", *([str(config.absolute())] if config else [])]
         own = [sys.executable, "-I", "-S", client.__file__]
         program = own if file.project is None else shim_entry.ANYWHERE
         command = shim_entry.shim_command(program, about, 1 if entry.on_failure == "pass" else 2)
@@ -49,19 +49,6 @@ def put_in(file: JsonFile, name: str, vendor: VendorAgent, timeout: float, confi
         return False
     file.write(document, keep=_without(file, vendor) == file.document)
     return True
-
-
-def _named(config: Path, project: Path | None) -> str:
-    """A configuration as entries name it: in a project, from there on. Raises `PicohookError`."""
-    full = os.path.abspath(config)
-    if project is None:
-        return full
-    inside = os.path.relpath(full, project)
-    if inside.split(os.sep)[0] == os.pardir:
-        raise PicohookError(
-            f"{config} lies outside of this project, where other machines do not have it: leave out --project"
-        )
-    return inside
 
 
 def take_out(file: JsonFile, vendor: VendorAgent) -> bool:

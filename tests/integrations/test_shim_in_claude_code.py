@@ -13,6 +13,8 @@ import pytest
 
 from picohook.cli.json_files import JsonFile
 from picohook.cli.shim_files import put_in
+from picohook.config import load
+from picohook.config.trust import trust
 from picohook.serve.shim.vendors import VENDORS
 
 from .messages_api import serving
@@ -46,7 +48,7 @@ def redact(returned):
 
 
 @pytest.fixture
-def project():
+def project(monkeypatch):
     """A project with a shim, its hooks, and a short path for the socket. Its hosts are killed at the end."""
     place = Path(tempfile.mkdtemp(prefix="p"))
     pids = place / "pids"
@@ -55,10 +57,12 @@ def project():
         '[hooks.guard]\npython = "guard:decide"\nstages = ["before_tool"]\n'
         '[hooks.redact]\npython = "guard:redact"\nstages = ["after_tool"]\n'
     )
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(place / "home"))
+    trust(load(place / "picohook.toml", found=True))
     # The user's own entries and the project's ask, with other time limits.
-    config, vendor = place / "picohook.toml", VENDORS["claude"]
-    put_in(JsonFile.read(place / "home/.claude/settings.json", missing={}), "claude", vendor, 60.0, config)
-    put_in(JsonFile.read(place / ".claude/settings.json", missing={}, project=place), "claude", vendor, 30.0, config)
+    vendor = VENDORS["claude"]
+    put_in(JsonFile.read(place / "home/.claude/settings.json", missing={}), "claude", vendor, 60.0, None)
+    put_in(JsonFile.read(place / ".claude/settings.json", missing={}, project=place), "claude", vendor, 30.0, None)
     (place / "bin").mkdir()
     (place / "bin/picohook").write_text(f'#!/bin/sh\nexec {sys.executable} -m picohook "$@"\n')
     (place / "bin/picohook").chmod(0o755)
@@ -89,6 +93,7 @@ async def test_it_denies_edits_and_redacts_and_a_call_whose_host_is_killed_is_de
                 "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
                 "HOME": str(project / "home"),
                 "PATH": f"{project / 'bin'}:{os.environ['PATH']}",
+                "XDG_CONFIG_HOME": str(project / "home"),
                 "XDG_RUNTIME_DIR": str(project),
             },
         )

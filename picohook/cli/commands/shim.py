@@ -58,6 +58,10 @@ def shim(
         raise typer.BadParameter(f"must be one of {', '.join(VENDORS)}, not {vendor}")
     here = Path.cwd() if project else None
     if config is not None:
+        if here is not None:
+            raise typer.BadParameter(
+                "names a file of this machine: leave it out, or leave out --project", param_hint="--config"
+            )
         require_file(config)
     path = hook_file(known, here)
     file = JsonFile.read(path, missing=dict(known.file), project=here)

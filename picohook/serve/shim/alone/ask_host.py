@@ -92,8 +92,6 @@ def ask(vendor: str, event: str, config: str) -> tuple[int, bytes, bytes]:
     cwd = posix.getcwdb()
     project = _project(vendor)
     directory = _directory()
-    if config and not config.startswith("/"):
-        config = _upward(project, config)
     environment = b"\0".join(name + b"=" + value for name, value in posix.environ.items())
     sizes = f"{vendor} {event} {len(cwd)} {len(environment)} {len(stdin)}\n"
     request = sizes.encode() + cwd + environment + stdin
@@ -133,21 +131,6 @@ def _project(vendor: str) -> str:
     if not named.startswith("/") or not _is_directory(named):
         raise Refusal(f"{name} is {named}, which is not a directory")
     return named
-
-
-def _upward(directory: str, name: str) -> str:
-    """The path of a file in this directory, or in the nearest above that has it. Raises `Refusal` if none has."""
-    step = directory.rstrip("/")
-    while True:
-        path = f"{step}/{name}"
-        try:
-            posix.lstat(path)
-        except OSError:
-            if not step:
-                raise Refusal(f"there is no {name} in {directory} or above") from None
-            step = step.rpartition("/")[0]
-        else:
-            return path
 
 
 def _is_directory(path: str) -> bool:
