@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from .base import HostServices, Question
 
 _DECISIONS = get_args(Decision)
+_ASYNC = inspect.CO_COROUTINE
 THREADS = 16
 """Threads for the plain functions of one hook. Each hook has its own, so that a hook that hangs does not block others."""
 SILENT = 10.0
@@ -101,11 +102,11 @@ class FunctionHook(QueuedEventsHook):
 
 
 def _read(stage: Stage[Any], answer: Any) -> Decision:
+    if answer is None and not stage.approves:
+        return CONTINUE  # as nearly always
     if isinstance(answer, _DECISIONS):
         decision: Decision = answer
         return decision
-    if answer is None and not stage.approves:
-        return CONTINUE
     if stage.approves and isinstance(answer, bool):
         return APPROVE if answer else Deny()
     return read_decision(stage, answer)
@@ -168,7 +169,8 @@ class Functions:
         raised as it is.
         """
         try:
-            if _is_async(function):
+            code = getattr(function, "__code__", None)  # as `inspect` finds, sooner
+            if (type(code) is CodeType and code.co_flags & _ASYNC) or _is_async(function):
                 result = await timed(function(*arguments), self._now, self._held)
             else:
                 (result,) = await anyio.to_thread.run_sync(
@@ -202,7 +204,4 @@ async def _awaited(work: Any) -> Any:
 
 
 def _is_async(function: Callable[..., Any]) -> bool:
-    code = getattr(function, "__code__", None)
-    if type(code) is CodeType and code.co_flags & inspect.CO_COROUTINE:
-        return True  # as `inspect` finds, sooner
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
