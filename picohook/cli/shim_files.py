@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..config import user_places
 from ..errors import PicohookError
 from ..hooks.foreign import shim_entry
 from ..serve.shim import client
@@ -23,13 +24,13 @@ _COMMANDS = ("command", "bash")
 
 
 def hook_file(vendor: VendorAgent, project: Path | None) -> Path:
-    """The vendor's hook file: that of a project, or the user's own."""
+    """The vendor's hook file: that of a project, or the user's own. Raises `ConfigError`."""
     if project is not None:
         return project / vendor.project_file
     moved = os.environ.get(vendor.home) if vendor.home else None
     if moved:
         return Path(moved, *Path(vendor.user_file).parts[2:])
-    return Path(vendor.user_file).expanduser()
+    return user_places.expanded(vendor.user_file)
 
 
 def put_in(file: JsonFile, name: str, vendor: VendorAgent, timeout: float, config: Path | None) -> bool:

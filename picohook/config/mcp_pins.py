@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import ConfigError, Problem
 from ..wire.text import escape
-from . import files
+from . import files, user_places
 from .problems import Problems
 
 if TYPE_CHECKING:
@@ -26,11 +26,9 @@ MOST = 4 << 20
 
 
 def path(command: Sequence[str]) -> Path:
-    """The file with the pins of this command."""
-    import platformdirs  # noqa: PLC0415 - only for servers whose tools are pinned
-
+    """The file with the pins of this command. Raises `ConfigError`."""
     digest = hashlib.sha256("\0".join(command).encode("utf-8", "surrogateescape")).hexdigest()
-    return platformdirs.user_config_path("picohook") / "mcp-pins" / f"{digest[:32]}.json"
+    return user_places.configuration() / "mcp-pins" / f"{digest[:32]}.json"
 
 
 def read(command: Sequence[str]) -> dict[str, str]:

@@ -212,9 +212,10 @@ def _root(path: Path, *, own: bool, below: Path | None) -> str | None:
     if below is not None:
         return os.path.abspath(below)
     full, home = os.path.abspath(path), os.path.abspath(os.path.expanduser("~"))
-    homes = tuple(
-        f"{one}/" for one in (home, os.path.realpath(home))
-    )  # by their names: a link to it is not the home directory
+    homes = (
+        f"{home}/",
+        f"{os.path.realpath(home)}/",
+    )  # names are compared: a link to the home directory may be anybody's
     found, step, here = None, os.path.dirname(full), ""
     with contextlib.suppress(FileNotFoundError):  # it was removed
         here = os.getcwd()

@@ -274,3 +274,9 @@ def test_only_the_client_itself_is_recognised():
     assert not is_shim(f"python3 -c 'print(\"{CLIENT}\")'")
     assert not is_shim(f"python3 '{client.__file__}")
     assert not is_shim(None)
+
+
+def test_a_home_directory_that_is_not_named_whole_is_refused(shim, project, monkeypatch):
+    monkeypatch.setenv("HOME", ".")
+    assert "HOME does not name a directory by its whole path" in shim("claude", fails=True)
+    assert not [*project.iterdir()]
