@@ -31,7 +31,9 @@ class Problems:
     def add(self, at: KeyPath | str, message: str, hint: str = "") -> None:
         """Add a mistake. `at` is a key path, or a place in the text. Raises `ConfigError` if there are too many."""
         where = at if isinstance(at, str) else dotted(at)
-        self.found.append(Problem(escape(self.file), *(cut(escape(text), _SHOWN) for text in (where, message, hint))))
+        self.found.append(
+            Problem(escape(self.file), *(cut(escape(cut(text, _SHOWN)), _SHOWN) for text in (where, message, hint)))
+        )
         if len(self.found) >= MOST:
             raise ConfigError(self.found)
 
@@ -53,8 +55,9 @@ def dotted(path: KeyPath) -> str:
         if isinstance(step, int):
             text += f"[{step}]"
         else:
-            plain = step.replace("_", "").replace("-", "").isalnum()
-            text += ("." if text else "") + (step if plain else quoted(step))
+            name = cut(step, _SHOWN)
+            plain = name.replace("_", "").replace("-", "").isalnum()
+            text += ("." if text else "") + (name if plain else quoted(name))
     return text
 
 
@@ -64,7 +67,7 @@ def quoted(value: Any) -> str:
         return "a table"
     if isinstance(value, list | tuple):
         return "a list"
-    shown = json.dumps(value, ensure_ascii=False, default=str)
+    shown = json.dumps(cut(value, _SHOWN) if isinstance(value, str) else value, ensure_ascii=False, default=str)
     short = cut(shown, 80)
     return escape(short if short == shown else short + "…")
 

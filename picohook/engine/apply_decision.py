@@ -35,7 +35,7 @@ def apply(
 
     With `final`, the payload may no longer be changed. Raises `HookReplyError` or `ValueError` for a wrong decision.
     """
-    if not hook.takes_bytes:
+    if hook.in_process:
         decision = deep_copy(decision)  # the hook may keep its own object, and change it later
     allowed = isinstance(decision, _OF_APPROVERS if stage.approves else _OF_INTERCEPTORS)
     if not allowed or not (stage.approves or decision.action in stage.actions):

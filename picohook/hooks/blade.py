@@ -12,7 +12,6 @@ runs in a thread, unless it is async.
 from __future__ import annotations
 
 import copy
-import json
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,7 +20,7 @@ from ..model.decisions import APPROVE, CONTINUE, AbortTurn, Decision, Deny, Hard
 from ..model.filters import Filter
 from ..model.replies import shown, text_in
 from ..model.spec import OnFailure
-from ..protocol.codec import encode
+from ..protocol.codec import encode, load
 from ..wire.did_you_mean import nearest
 from .function import FunctionHook
 
@@ -147,7 +146,7 @@ def _output(text: str) -> Any:
     """A tool's output: the decoded value if it is a JSON object or list, else the text."""
     if text.lstrip()[:1] in ("{", "["):
         try:
-            return json.loads(text)
+            return load(text)
         except (ValueError, RecursionError):
             pass
     return text

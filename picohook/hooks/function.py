@@ -16,7 +16,7 @@ from ..model.encoded import Encoded
 from ..model.replies import read_decision
 from ..model.spec import HookSpec
 from ..observe.rate_limit import RateLimit
-from ..protocol.codec import decode_value, encode
+from ..protocol.codec import decode_own, encode
 from ..transport.event_loop import is_cancellation
 from ..transport.reactor import timed
 from ..wire import words
@@ -123,7 +123,7 @@ def _changed_in_place(stage: Stage[Any], given: Encoded[Any], decision: Decision
         )
     if not isinstance(decision, Continue | Modify | Respond | Retry):
         return decision  # it ends the chain, so the changes do not matter
-    before, after = decode_value(given.params()), decode_value(Encoded(given.payload).params())
+    before, after = decode_own(given.params()), decode_own(Encoded(given.payload).params())
     given.restore()
     changed = _difference(before, after)
     unchangeable = changed.keys() - stage.editable

@@ -10,10 +10,10 @@ Needs the extra `openai`.
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 from ..errors import PicohookError
+from ..protocol.codec import load
 from ..wire.extras import how_to_install
 from ..wire.text import cut, escape
 from .model_prompt import ModelPrompt
@@ -83,7 +83,7 @@ def _in_parts(prompt: ModelPrompt) -> dict[str, Any]:
 
 def _text(body: bytes, url: str) -> str:
     try:
-        text = json.loads(body)["choices"][0]["message"]["content"]
+        text = load(body)["choices"][0]["message"]["content"]
     except (ValueError, LookupError, TypeError, RecursionError):
         text = None
     if not isinstance(text, str):

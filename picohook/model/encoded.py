@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from pydantic import ValidationError
 
 from ..errors import EncodeError, PicohookError
-from ..protocol.codec import decode_value, encode, encode_part, encode_with_parts
+from ..protocol.codec import decode_own, encode, encode_part, encode_with_parts
 from .payloads import Meta, Payload
 from .stages import STAGES
 
@@ -69,7 +69,7 @@ class Encoded(Generic[P]):
     def restore(self) -> None:
         """Undo the changes that were made in place, if it was lent."""
         if self._own:
-            fresh = type(self.payload).model_validate(decode_value(self.params()))
+            fresh = type(self.payload).model_validate(decode_own(self.params()))
             self.payload.__dict__.update(fresh.__dict__)
 
     @property

@@ -76,7 +76,7 @@ def _misfit(error: ValidationError) -> str:
     """A message with the wrong field of an edited payload, and its type. It never has the value: payloads are not logged."""
     wrong = error.errors(include_url=False)
     first = wrong[0]
-    field = escape(".".join(map(str, first["loc"])))
+    field = escape(cut(".".join(map(str, first["loc"])), 80))
     more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
     expected = JSON_WORDS.get(first["type"])
     if expected is None:

@@ -45,7 +45,10 @@ def _copy_of(value: Any) -> Any:
 
 
 class PlainModel(DeferredModel):
-    """The base of all payloads. An unknown field is an error, and so is a wrong value that is assigned to a field."""
+    """The base of all payloads. An unknown field is an error, and so is a wrong value that is assigned to a field.
+
+    Lists fail fast, because a hook can send a hundred thousand wrong values in one.
+    """
 
     model_config = ConfigDict(validate_assignment=True, populate_by_name=True, serialize_by_alias=True)
 
@@ -151,7 +154,7 @@ class ToolResult(PlainModel):
     is_error: bool = False
     async_: bool = Field(default=False, validation_alias="async", serialization_alias="async")
     media: list[Any] = Field(default_factory=list)
-    artifact_tags: list[str] = Field(default_factory=list)
+    artifact_tags: list[str] = Field(default_factory=list, fail_fast=True)
     response_handled: bool = False
     __slots__ = ("_trails",)
 
@@ -180,15 +183,15 @@ class Prompt(Payload):
     """A message of the user: the payload of before_prompt."""
 
     prompt: str
-    messages: list[dict[str, Any]] = Field(default_factory=list)
+    messages: list[dict[str, Any]] = Field(default_factory=list, fail_fast=True)
 
 
 class LLMRequest(Payload):
     """A request to the model: the payload of before_llm."""
 
     model: str = ""
-    messages: list[dict[str, Any]] = Field(default_factory=list)
-    tools: list[dict[str, Any]] = Field(default_factory=list)
+    messages: list[dict[str, Any]] = Field(default_factory=list, fail_fast=True)
+    tools: list[dict[str, Any]] = Field(default_factory=list, fail_fast=True)
     options: dict[str, Any] = Field(default_factory=dict)
     system_prompt: str | None = None
     graceful_terminal: bool = False
@@ -228,7 +231,7 @@ class Finish(Payload):
     """A turn that is about to end with this response: the payload of before_finish."""
 
     prompt: str = ""
-    messages: list[dict[str, Any]] = Field(default_factory=list)
+    messages: list[dict[str, Any]] = Field(default_factory=list, fail_fast=True)
     response: dict[str, Any] = Field(default_factory=dict)
     system_prompt: str | None = None
     model: str | None = None
@@ -238,7 +241,7 @@ class Compaction(Payload):
     """The messages before or after a compaction: the payload of before_compact and after_compact."""
 
     scope: Literal["micro", "auto"]
-    messages: list[dict[str, Any]] = Field(default_factory=list)
+    messages: list[dict[str, Any]] = Field(default_factory=list, fail_fast=True)
     system_prompt: str | None = None
     model: str | None = None
 

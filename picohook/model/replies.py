@@ -223,4 +223,6 @@ def _shown_name(name: object) -> str:
 
 def shown(value: object) -> str:
     """A value of an answer, short enough for a message: for a list or an object only its type."""
+    if isinstance(value, str):
+        value = value[:80]
     return cut(repr(value), 80) if isinstance(value, str | int | float) else json_type(value)

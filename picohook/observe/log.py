@@ -14,7 +14,7 @@ import logging
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from ..errors import PicohookError
-from ..wire.text import escape
+from ..wire.text import cut, escape
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, MutableMapping
@@ -32,6 +32,8 @@ class FieldLogger(Protocol):
 Logger: TypeAlias = "FieldLogger | logging.Logger | logging.LoggerAdapter[Any]"
 """The loggers that a host accepts."""
 
+LONGEST = 64 * 1024
+"""Bytes of a field that are logged."""
 LEVELS = ("debug", "info", "warning", "error")
 
 
@@ -88,7 +90,9 @@ class Log:
                     return
                 self._target = self._target or _structlog_logger(self._standard)
             assert self._target is not None
-            shown = {key: escape(value) if isinstance(value, str) else value for key, value in fields.items()}
+            shown = {
+                key: escape(cut(value, LONGEST)) if isinstance(value, str) else value for key, value in fields.items()
+            }
             getattr(self._target, method)(escape(event), **self._fields, **shown)
         except Exception:  # noqa: BLE001 - promise 15: a failing logger never changes an outcome
             self._failed[0] += 1

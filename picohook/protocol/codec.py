@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from enum import Enum
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ import jiter
 import orjson
 
 from ..errors import EncodeError
+from ..wire import words
 from .messages import ABSENT, DuplicateKeys, InvalidLine, Message, Notification, Reply, Request, Response
 
 if TYPE_CHECKING:
@@ -25,12 +27,31 @@ if TYPE_CHECKING:
 _NOWHERE = DuplicateKeys.NOWHERE  # a member of an enum is slow to look up, and every line needs this one
 _RESPONSE_MEMBERS = frozenset({"jsonrpc", "id", "result", "error"})
 _OUT_OF_RANGE = "number out of range"
+TOO_MANY_VALUES = f"it has more than {words.MAX_VALUES} values and names, or too many digits and escapes"
+MAX_ESCAPES = 2_000_000
+"""The most escapes in strings; they take about 50 ms."""
+_FEW = 2 * words.MAX_VALUES
+"""The most bytes that cannot hold too many values: each takes one byte at least, and one that separates it."""
+_DIGITS_OF_VALUE = 25
+"""How many digits of numbers count as a value: long integers take long to decode."""
+ENDS = 512
+"""How many bytes at both ends of a line show its envelope."""
 RESULT_MEMBERS = 3
 """How many members the envelope of a result has: jsonrpc, id and result."""
 
 
+class TooManyValuesError(ValueError):
+    """A JSON text has so many values that decoding it would stop the event loop."""
+
+    def __init__(self, data: bytes) -> None:
+        super().__init__(TOO_MANY_VALUES)
+        self.id, self.is_request = envelope_of(data[:ENDS], data[-ENDS:])
+
+
 def decode(line: bytes) -> Message:
     """The message on a line; an `InvalidLine` if it is not a message. Never raises."""
+    if len(line) > _FEW and has_too_many_values(line):
+        return _unread(line)
     duplicates = _NOWHERE
     try:
         value = jiter.from_json(line, catch_duplicate_keys=True, allow_inf_nan=False, cache_mode="all")
@@ -53,8 +74,67 @@ def decode(line: bytes) -> Message:
     return _classify(value, duplicates)
 
 
+def has_too_many_values(data: bytes) -> bool:
+    """Whether a JSON text has too many values and names to be decoded on an event loop. It looks at each byte a few times."""
+    if len(data) <= _FEW:
+        return False
+    if b"\\" in data:
+        if data.count(b"\\") > MAX_ESCAPES:
+            return True
+        if not _are_too_many(data):
+            return False
+        data = data.replace(b"\\\\", b"").replace(b'\\"', b"")
+    return _are_too_many(b"".join(data.split(b'"', _FEW + 2)[::2]))  # outside strings; so many strings are too many
+
+
+def _are_too_many(data: bytes) -> bool:
+    separators = len(data) - len(data.translate(None, b"[{:,"))
+    digits = len(data) - len(data.translate(None, b"0123456789"))
+    return separators + digits // _DIGITS_OF_VALUE > words.MAX_VALUES
+
+
+_ID = rb'"id"\s*:\s*(\d{1,18}|"[^"\\]{0,200}")\s*'
+_VERSION = rb'(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?'
+_BEGINNING = re.compile(rb"\s*\{\s*%b(?:%b,\s*)?%b\"(\w+)\"" % (_VERSION, _ID, _VERSION))
+_END = re.compile(rb'[{,]\s*%b(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$' % _ID)
+
+
+def envelope_of(beginning: bytes, end: bytes) -> tuple[Any, bool]:
+    """The id of a line that is not decoded, and whether it is a request, by its first and last bytes; without an id, None.
+
+    Authors of JSON-RPC write the id as one of the first members, or of the last.
+    """
+    first, last = _BEGINNING.match(beginning), _END.search(end)
+    found = first if first is not None and first[1] else last
+    return (None if found is None else json.loads(found[1])), first is not None and first[2] in {b"method", b"params"}
+
+
+def _unread(line: bytes) -> Message:
+    """The message for a line with too many values: a response if it seems to be one."""
+    identity, is_request = envelope_of(line[:ENDS], line[-ENDS:])
+    if identity is None or is_request:
+        return InvalidLine(TOO_MANY_VALUES)
+    return Response(identity, ABSENT, ABSENT, versioned=True, duplicates=_NOWHERE, unread=TOO_MANY_VALUES)
+
+
 def decode_value(data: bytes) -> Any:
     """The value of a JSON text, of any type. Raises `ValueError`, also for a duplicate key."""
+    if has_too_many_values(data):
+        raise TooManyValuesError(data)
+    return decode_own(data)
+
+
+def load(text: str | bytes) -> Any:
+    """What `json.loads` returns, which is more lenient than `decode_value`. Raises `ValueError`."""
+    if len(text) > _FEW:
+        data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
+        if has_too_many_values(data):
+            raise TooManyValuesError(data)
+    return json.loads(text)
+
+
+def decode_own(data: bytes) -> Any:
+    """What `decode_value` returns, however many values it has: for texts that this process has written."""
     value = jiter.from_json(data, catch_duplicate_keys=True, allow_inf_nan=False, cache_mode="all")
     if _overflows(data, value):
         raise ValueError(_OUT_OF_RANGE)

@@ -38,6 +38,8 @@ class Response:
     duplicates: DuplicateKeys
     beside: dict[str, Any] = field(default_factory=dict)
     """The members of the envelope that JSON-RPC does not have."""
+    unread: str = ""
+    """Why it was not decoded; empty if it was."""
 
 
 @dataclass(slots=True)

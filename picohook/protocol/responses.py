@@ -16,7 +16,9 @@ def read_response(response: Response, *, strict: bool) -> Reply:
     failed = error is not ABSENT and error is not None
     reply = Reply()
     flaw = _flaw(response)
-    if response.duplicates is DuplicateKeys.ON_TOP or (response.duplicates is DuplicateKeys.INSIDE and strict):
+    if response.unread:
+        reply.error = response.unread
+    elif response.duplicates is DuplicateKeys.ON_TOP or (response.duplicates is DuplicateKeys.INSIDE and strict):
         reply.error = "its answer has the same key twice"
     elif failed and result is not ABSENT and result is not None:
         reply.error = "its answer has both a result and an error"

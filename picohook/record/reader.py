@@ -12,7 +12,7 @@ from ..model.events import known_kind
 from ..model.payloads import Meta
 from ..model.spec import HookSpec
 from ..model.stages import STAGES
-from ..protocol.codec import decode_value
+from ..protocol.codec import decode_own
 from ..wire.text import cut, escape
 from ..wire.words import PAUSE
 from .facts import facts_of_answer, facts_of_end
@@ -158,7 +158,7 @@ class Reader:
         """Returns the entry of the next line; None for the header. Raises `RecordError`."""
         self._number += 1
         try:
-            value = decode_value(data)
+            value = decode_own(data)
         except ValueError as error:
             raise (self.wrong(f"is not JSON: {error}") if self.header else self._no_record()) from None
         if self.header is None:
@@ -286,7 +286,7 @@ class Record:
                 raise self._reader.wrong(f"comes before a line of more than {LONGEST_LINE >> 20} MiB")
             if not line.endswith(b"\n"):
                 try:
-                    decode_value(line)
+                    decode_own(line)
                 except ValueError:
                     self.cut_off = True
                     return

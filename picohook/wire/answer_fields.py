@@ -5,9 +5,11 @@ Standard library only: the host, the conformance kit and the SDK share it.
 
 from __future__ import annotations
 
+from itertools import islice
+
 from . import words
 from .answer_form import NOTES, fold_case, lower
-from .did_you_mean import YES, guess_for
+from .did_you_mean import MOST, YES, guess_for
 from .text import cut, escape
 
 TYPE_CHECKING = False  # as in `words`
@@ -142,10 +144,10 @@ def _require_edit(form: AnswerForm, answer: Mapping[str, Any]) -> None:
 
 def _mistaken(form: AnswerForm, answer: Mapping[str, Any], names: list[str]) -> str:
     """A message that names the wrong field and what its author probably meant."""
-    guesses = ((name, guess_for(form, name, answer[name])) for name in names)
+    guesses = ((name, guess_for(form, name, answer[name])) for name in names[:MOST])
     name, guess = next((one for one in guesses if one[1]), (names[0], ""))
     if name in {form.carries, "patch"}:
-        inner = ", ".join(f"`{one}`" for one in answer[name])
+        inner = ", ".join(f"`{one}`" for one in islice(answer[name], MOST))
         wrong = f"{form.stage} cannot change {_shown(inner)}, which `{name}` has"
     else:
         wrong = f"`{_shown(name)}` decides nothing at {form.stage}"

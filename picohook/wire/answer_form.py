@@ -13,6 +13,8 @@ NOTES = ("system_message", "additional_context", "inject_messages")
 """Fields that an answer can add to its decision."""
 ACTION_FIELDS = {"feedback": words.RETRY, "result": words.RESPOND}
 """Fields that go with one action only."""
+LONGEST_NAME = 64
+"""The most characters of a name that may be one of the protocol's in another case."""
 
 
 class AnswerForm:
@@ -92,4 +94,4 @@ def fold_case(fields: dict[str, Any], names: AbstractSet[str]) -> dict[str, Any]
 
 def lower(name: Any) -> Any:
     """An ASCII name in lower case. Go matches names like this, and the names of the protocol are ASCII."""
-    return name.lower() if isinstance(name, str) and name.isascii() else name
+    return name.lower() if isinstance(name, str) and len(name) <= LONGEST_NAME and name.isascii() else name

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 from . import words
 from .answer_form import ACTION_FIELDS, lower
 
@@ -14,6 +16,8 @@ if TYPE_CHECKING:
 
 SURE = 0.75
 """How much alike two words are if one of them probably stands for the other."""
+LONGEST, MOST = 40, 8
+"""The most characters of a word, and the most words of an answer, for which a meaning is guessed. Guessing takes long."""
 _NO = {"deny", "denied", "block", "blocked", "reject", "rejected", "refuse", "refused", "forbid", "disallow", "no"}
 YES = {
     "allow",
@@ -51,7 +55,7 @@ _ARE = {
 
 def action_meant(actions: Collection[str], value: Any) -> str:
     """The action among `actions` that a word probably means; empty without a guess."""
-    if not isinstance(value, str):
+    if not isinstance(value, str) or len(value) > LONGEST:
         return ""
     word = lower(value.strip())
     if word in actions:
@@ -70,7 +74,7 @@ def guess_for(form: AnswerForm, name: str, value: Any) -> str:
     if name in {form.carries, "patch"} and isinstance(value, dict):
         nested = value.get(form.part)
         inner = nested if form.part and isinstance(nested, dict) else value
-        guesses = (_field(str(lower(one)), form.editable or ()) for one in inner)
+        guesses = (_field(str(lower(one)), form.editable or ()) for one in islice(inner, MOST))
         return next((f"`{guess}`" for guess in guesses if guess), "")
     action = _action_in(form.actions, small, value)
     if action:
@@ -88,7 +92,8 @@ def guess_for(form: AnswerForm, name: str, value: Any) -> str:
 def _action_in(actions: Collection[str], name: str, value: Any) -> str:
     """The action that a field probably means, by its value or its name: `decision: deny`, `allow: false`; else empty."""
     if isinstance(value, dict):  # as in {"hookSpecificOutput": {"permissionDecision": "deny"}}
-        return next(filter(None, (_action_in(actions, str(lower(one)), value[one]) for one in value)), "")
+        inner = [(str(lower(one)), value[one]) for one in islice(value, MOST) if not isinstance(value[one], dict)]
+        return next(filter(None, (_action_in(actions, one, meant) for one, meant in inner)), "")
     action = action_meant(actions, value)
     if action or not (name in actions or name in _NO | YES | _END):
         return action
@@ -104,7 +109,9 @@ def _field(name: str, fields: Collection[str]) -> str:
 
 
 def nearest(word: str, words: Iterable[str], likeness: float = 0.6) -> str:
-    """The one of these words that is most like this one; empty if none is as much like it, from 0 to 1."""
+    """The one of these words that is most like this one; empty if none is as much like it, from 0 to 1, or if it is long."""
+    if len(word) > LONGEST:
+        return ""
     import difflib  # noqa: PLC0415 - for mistakes only
 
     near = difflib.get_close_matches(word, words, 1, likeness)

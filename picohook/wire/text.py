@@ -25,7 +25,7 @@ def cut(text: str, limit: int) -> str:
     """The text, at most `limit` bytes of UTF-8 long."""
     if len(text) * 4 <= limit:
         return text
-    data = text.encode("utf-8", "surrogatepass")
+    data = text[: limit + 1].encode("utf-8", "surrogatepass")
     return text if len(data) <= limit else data[:limit].decode("utf-8", "ignore")
 
 

@@ -45,6 +45,7 @@ EDIT_REFUSED: Final = "edit_refused"  # in the answer of a worker over NATS that
 
 # Limits.
 MAX_LINE: Final = 16 * 1024 * 1024
+MAX_VALUES: Final = 100_000  # values and names in a message
 MAX_OUTBOUND: Final = 32 * 1024 * 1024
 MAX_REASON: Final = 1024  # bytes of a reason, or of another short text from a hook for people
 MAX_NOTE: Final = 64 * 1024  # bytes of a text from a hook for the model

@@ -212,7 +212,7 @@ class TestJ3Depth:
         line = b'{"id":1,%s"n":%s,"result":%s}' % (twice, number, b"[" * 201 + b"]" * 201)
         assert isinstance(decode(line), InvalidLine)
 
-    @pytest.mark.parametrize("line", [b"[" * 500_000, b'{"a":' * 200_000, b'{"id":1,"result":' + b"[" * 500_000])
+    @pytest.mark.parametrize("line", [b"[" * 500_000, b'{"a":' * 200_000, b'{"id":1,"result":' + b"[" * 50_000])
     def test_a_bottomless_line_is_junk(self, line):
         assert isinstance(decode(line), InvalidLine)
 

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 SHOWN = 400
 """The most characters of a handler's stderr in an error."""
-MOST_BRACES = 1000
-"""The most places of a text at which an object is looked for."""
+MOST_BRACES, MOST_READ = 1000, 1 << 20
+"""The most places of a text at which an object is looked for, and the most characters that are read there in all."""
 BLANK = "\t\n\v\f\r \u00a0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
 """The characters that vendors ignore around an answer."""
 BOM = "\ufeff"
@@ -72,12 +72,17 @@ def require_no_hidden_answer(text: str, known: Collection[str]) -> None:
 def _has_object(text: str, known: Collection[str]) -> bool:
     if text.count("{") > MOST_BRACES or "\0" in text:
         return True
-    start = text.find("{")
+    start, read = text.find("{"), 0
     while start >= 0:
         try:
-            value, _ = json.JSONDecoder().raw_decode(text, start)
+            value, end = json.JSONDecoder().raw_decode(text, start)
+        except json.JSONDecodeError as error:
+            value, end = None, error.pos
         except (ValueError, RecursionError):
-            value = None
+            value, end = None, len(text)
+        read += end - start
+        if read > MOST_READ:
+            return True
         if isinstance(value, dict) and not value.keys().isdisjoint(known):
             return True
         start = text.find("{", start + 1)

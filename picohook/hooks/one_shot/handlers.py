@@ -20,7 +20,7 @@ from ...model.payloads import Finish, Prompt, ToolCall
 from ...model.trail import Notes
 from ...process.environment import environment
 from ...process.threads import FileThreads
-from ...protocol.codec import encode
+from ...protocol.codec import TOO_MANY_VALUES, encode, has_too_many_values
 from ...wire.text import explain
 from ..foreign.contract import HandlerAnswer, HandlerResult
 from ..foreign.strict import decoded
@@ -51,6 +51,8 @@ DAY = 86_400.0
 _STANDS_FOR = "$ARGUMENTS stands for the data."
 _FORM = 'The others are "ok", true or false, and where that is false "reason", why not.'
 _FIELDS = {"ok": "boolean", "reason": "string", "impossible": "boolean"}
+BLOCKS = 2
+"""The exit code with which a handler refuses, in all vendors' agents."""
 
 
 class _Blocks(NamedTuple):
@@ -350,6 +352,9 @@ class HandlersHook(QueuedEventsHook):
                     raise HookError(f"it cannot be run: {handler.rule.why}")  # noqa: TRY301 - all failures are taken alike
             if self._host.reactor.now() > deadline:
                 raise HookTimeoutError("no answer in time")  # noqa: TRY301 - likewise
+            if has_too_many_values(result.stdout.encode("utf-8", "replace")):
+                # The vendor's agent might read a refusal in it. So it refuses, whatever failures count as.
+                return HandlerResult(BLOCKS, stderr=f"its output cannot be read: {TOO_MANY_VALUES}")
             return result
         except HookError as error:
             return HandlerResult(failure=error)

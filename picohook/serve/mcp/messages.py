@@ -7,10 +7,11 @@ refused: a key that is there twice, or in another case, and a carriage return in
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ...errors import EncodeError
-from ...protocol.codec import decode_value, encode
+from ...protocol.codec import ENDS, TooManyValuesError, decode_value, encode, envelope_of
 from ..server.jsonrpc import INVALID_REQUEST, RpcError, error_response
 
 if TYPE_CHECKING:
@@ -47,12 +48,20 @@ ASKS = {
 class RefusedLineError(ValueError):
     """A line that is not forwarded."""
 
-    def __init__(self, why: str, *, asks: Any = None, answers: Any = None) -> None:
+    def __init__(self, why: str, *, asks: Any = None, answers: Any = None, mended: bytes = b"") -> None:
         super().__init__(why)
+        self.mended = mended
+        """The line with U+FFFD in place of each half of a surrogate pair; empty if that was not what is wrong with it."""
         self.asks = asks
         """The id of the request on it; None if it is no request."""
         self.answers = answers
         """The id of the response on it; None if it is no response."""
+
+    @classmethod
+    def unread(cls, beginning: bytes, end: bytes, why: str) -> RefusedLineError:
+        """The error for a line that is not decoded. Its first and last bytes show whose answer it is."""
+        identity, is_request = envelope_of(beginning, end)
+        return cls(why, asks=identity) if is_request else cls(why, answers=identity)
 
 
 def read(line: bytes) -> dict[str, Any]:
@@ -61,7 +70,11 @@ def read(line: bytes) -> dict[str, Any]:
         raise _refused(line, "it has a carriage return inside")
     try:
         value = decode_value(line)
+    except TooManyValuesError as error:
+        raise RefusedLineError.unread(line[:ENDS], line[-ENDS:], str(error)) from None
     except ValueError as error:
+        if "surrogate" in str(error) and line.count(b"\\") <= MOST_MENDED:
+            raise RefusedLineError(str(error), mended=_ESCAPE.sub(_mended, line)) from None
         raise _refused(line, str(error)) from None
     if type(value) is not dict:
         raise RefusedLineError("it is a batch" if type(value) is list else "it is not an object")
@@ -78,7 +91,18 @@ def _refused(line: bytes, why: str) -> RefusedLineError:
         encode(identity)
     except (ValueError, RecursionError, EncodeError):
         return RefusedLineError(why)
-    return RefusedLineError(why, **{"asks" if type(value) is dict and "method" in value else "answers": identity})
+    if type(value) is dict and "method" in value:
+        return RefusedLineError(why, asks=identity)
+    return RefusedLineError(why, answers=identity)
+
+
+_ESCAPE = re.compile(rb"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|u([dD][89a-fA-F])..|.)", re.DOTALL)
+MOST_MENDED = 100_000
+"""The most escapes of a line in which halves of surrogate pairs are replaced."""
+
+
+def _mended(escape: re.Match[bytes]) -> bytes:
+    return escape[0] if escape[1] is None else b"\\ufffd"
 
 
 def _flaw(value: dict[str, Any]) -> str:
@@ -121,8 +145,9 @@ def same_names(value: dict[str, Any], names: frozenset[str]) -> str:
     """Why an object is refused: it has one of these names in another case. Some decoders would take it for that name."""
     if value.keys() <= names:
         return ""  # as nearly always
+    plain = {name.casefold() for name in names}
     for name in value.keys() - names:
-        if name.casefold() in {one.casefold() for one in names}:
+        if name.casefold() in plain:
             return f"the name {name!r} differs only in case from one that MCP has"
     return ""
 
@@ -135,8 +160,10 @@ def require_allowed(message: Message, refused: Collection[str]) -> None:
         methods += [one.get("method") for one in requests.values() if type(one) is dict]
     for method in methods:
         if method in refused:
-            key = "asks" if "method" in message else "answers"
-            raise RefusedLineError(f"the server asks for {method}, which is refused here", **{key: message.get("id")})
+            why, identity = f"the server asks for {method}, which is refused here", message.get("id")
+            raise (
+                RefusedLineError(why, asks=identity) if "method" in message else RefusedLineError(why, answers=identity)
+            )
 
 
 def line_of(value: dict[str, Any]) -> bytes:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from ...observe.rate_limit import RateLimit
-from ...protocol.lines import LineBuffer
 from ...transport.event_loop import current_reactor
 from ...wire.words import MAX_LINE
 from ..server.jsonrpc import INTERNAL_ERROR, REFUSED
@@ -21,6 +20,7 @@ from ..server.stream import Stream
 from .call import HeldCall
 from .held import Shared, left
 from .input_rounds import InputRounds, asks_model, is_repeat
+from .lines import Lines, LongLine
 from .messages import RefusedLineError, error_line, line_of, read, require_allowed, usable_id
 from .sampling import HeldRepeat, HeldSampling
 from .tool_list import Pins, ToolList
@@ -53,7 +53,9 @@ LOGGED, WINDOW = 20, 10.0
 class _Side:
     """The client or the server."""
 
-    def __init__(self, name: str, descriptors: tuple[int, int], proxy: Proxy, take: Callable[[bytes], None]) -> None:
+    def __init__(
+        self, name: str, descriptors: tuple[int, int], proxy: Proxy, take: Callable[[bytes | LongLine], None]
+    ) -> None:
         self.name = name
         self.ended = False
         """Whether it sends nothing more."""
@@ -65,7 +67,7 @@ class _Side:
         """The ids of its last requests that it cancelled. The other side may still answer them."""
         self.alone = True
         """Whether the line that it sent now came alone. Lines that come together are written together."""
-        self._lines = LineBuffer(proxy.max_line)
+        self._lines = Lines(proxy.max_line)
         self._proxy = proxy
         self._take = take
         self.stream = Stream(
@@ -82,11 +84,9 @@ class _Side:
         lines = self._lines.feed(data)
         self.alone = len(lines) == 1
         for line in lines:
-            if line.strip():
+            if isinstance(line, LongLine) or line.strip():
                 self._take(line)
         self._proxy.go_on()
-        if self._lines.too_long:
-            self._proxy.fail(f"a line of {self.name} has more than {self._lines.limit} bytes")
         self._proxy.balance()
 
     def _ended(self) -> None:
@@ -146,8 +146,6 @@ class Proxy:
         `name` is the server's name to hooks. `refused` are methods for which the server may not ask the client.
         """
         self.max_line = max_line
-        self.failure = ""
-        """Why the connection had to end; empty if it did not have to."""
         self._refused = refused
         self._log = log
         self._reactor = current_reactor()
@@ -217,15 +215,6 @@ class Proxy:
             for question in self._questions.values():
                 question.answered.set()
 
-    def fail(self, why: str) -> None:
-        """End the connection, because a side broke the protocol for good."""
-        if not self.failure:
-            self.failure = why
-            self._log.error("the MCP connection ends", why=why)
-            self.client.send(error_line(None, why))
-        self.client.end()
-        self.server.end()
-
     def balance(self) -> None:
         """Read from each side, or pause, depending on what the other side has not read."""
         client, server = self.client.stream, self.server.stream
@@ -240,32 +229,42 @@ class Proxy:
 
     # Lines.
 
-    def _from_client(self, line: bytes) -> None:
+    def _from_client(self, line: bytes | LongLine) -> None:
         self._take(line, self.client, self.server)
 
-    def _from_server(self, line: bytes) -> None:
+    def _from_server(self, line: bytes | LongLine) -> None:
         self._take(line, self.server, self.client)
 
-    def _take(self, line: bytes, sender: _Side, receiver: _Side) -> None:
+    def _take(self, line: bytes | LongLine, sender: _Side, receiver: _Side) -> None:
         try:
-            message = read(line)
+            if isinstance(line, LongLine):
+                raise RefusedLineError.unread(*line, f"it has more than {self.max_line} bytes")
+            try:
+                own, message = line, read(line)
+            except RefusedLineError as error:
+                if not error.mended:
+                    raise
+                own, message = (
+                    error.mended,
+                    read(error.mended),
+                )  # forwarded if hooks are asked: they are asked about this
             if self._refused and sender is self.server:
                 require_allowed(message, self._refused)
             method = message.get("method")
             held = receiver.held.get(message.get("id")) if method is None else None
             if held is not None:
-                self._due.append(held.take(line + b"\n", message))
+                self._due.append(held.take(own + b"\n", message))
                 self._weigh(held, len(line))
             elif method == ("tools/call" if sender is self.client else "sampling/createMessage"):
-                self._hold(HeldCall if sender is self.client else HeldSampling, line, message, sender, receiver)
+                self._hold(HeldCall if sender is self.client else HeldSampling, own, message, sender, receiver)
             elif sender is self.client and is_repeat(message.get("params")):
-                self._hold(HeldRepeat, line, message, sender, receiver)
+                self._hold(HeldRepeat, own, message, sender, receiver)
             else:
-                self._pass(line, message, sender, receiver)
+                self._pass(line, own, message, sender, receiver)
         except RefusedLineError as error:
             self._refuse(error, sender, receiver)
 
-    def _pass(self, line: bytes, message: Message, sender: _Side, receiver: _Side) -> None:
+    def _pass(self, line: bytes, own: bytes, message: Message, sender: _Side, receiver: _Side) -> None:
         identity = message.get("id")
         if "method" in message:
             if identity is not None:
@@ -285,7 +284,7 @@ class Proxy:
                 raise RefusedLineError("it answers no request")
             if receiver is self.client and (method == "tools/list" or asks_model(message.get("result"))):
                 self._results += 1
-                self._tasks.start_soon(self._result, method, line + b"\n", message)
+                self._tasks.start_soon(self._result, method, own + b"\n", message)
                 return
         receiver.stream.send(line + b"\n", at_once=sender.alone)
         self.check()

@@ -79,7 +79,7 @@ async def serve_mcp(
 
     async with session:
         await proxy.run(partial(child.stop, [(None, GRACE), (signal.SIGTERM, GRACE)]))
-    if why := proxy.failure or proxy.client.stream.failure:
+    if why := proxy.client.stream.failure:
         raise PicohookError(why)
     code = 0 if proxy.client.ended else child.exit_code or 0
     return code if code >= 0 else 128 - code

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 import anyio
 
 from ...errors import ConfigError, PicohookError
-from ...protocol.codec import decode_value
+from ...protocol.codec import TooManyValuesError, decode_value
 from ...protocol.lines import LineBuffer
 from ...transport.event_loop import current_reactor
 from ...turns.rounds import RetryLimitError
@@ -228,6 +228,12 @@ class Connection:
     def _take(self, line: bytes) -> None:
         try:
             value = decode_value(line)
+        except TooManyValuesError as error:
+            if self._takes_responses and not error.is_request:
+                self.outgoing.take({"id": error.id, "error": {"message": str(error)}})
+            else:
+                self.stream.send(error_response(error.id, RpcError.because(INVALID_REQUEST, str(error))) + b"\n")
+            return
         except ValueError:
             self._reject(RpcError(PARSE_ERROR))
             return

@@ -6,7 +6,6 @@ One table of methods feeds both dispatchers, and the OpenRPC document. `Dispatch
 
 from __future__ import annotations
 
-import difflib
 import functools
 import warnings
 from collections.abc import Awaitable, Callable
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from ...wire.did_you_mean import nearest
 from .jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, RpcError
 
 if TYPE_CHECKING:
@@ -94,9 +94,8 @@ class Dispatcher:
         return method.bind(context, request.get("params", {}))
 
     def _not_found(self, name: str) -> RpcError:
-        near = difflib.get_close_matches(name, self.methods, 1)
-        if near:
-            return RpcError.because(METHOD_NOT_FOUND, f"did you mean {near[0]!r}?")
+        if near := nearest(name, self.methods):
+            return RpcError.because(METHOD_NOT_FOUND, f"did you mean {near!r}?")
         return RpcError(METHOD_NOT_FOUND)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os.path
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 from ...hooks.foreign.claude.tool_response import text_of_output
 from ...hooks.foreign.tools import BEGIN_PATCH, shown_call
 from ...model.payloads import Compaction, Finish, Meta, Payload, Prompt, ToolCall, ToolResult, ToolReturn
+from ...protocol.codec import load
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -180,7 +180,7 @@ def _table(value: Any) -> dict[str, Any]:
 def _decoded(text: str) -> Any:
     """The JSON in a text; the text itself if it is not JSON."""
     try:
-        return json.loads(text)
+        return load(text)
     except (ValueError, RecursionError):
         return text
 

@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from ....errors import PicohookError
+from ....protocol.codec import load
 
 if TYPE_CHECKING:
     from ..tools import ShownCall
@@ -55,7 +56,7 @@ def reshaped(tool: str, response: Any, text: str) -> Any:
         case {"content": str()}:
             return {**response, "content": text}
     try:
-        value = json.loads(text)
+        value = load(text)
     except ValueError:
         value = None
     if type(value) is not type(response) or (isinstance(value, dict) and value.keys() != response.keys()):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 from ....hooks.foreign.cursor.events import EVENTS
+from ....protocol.codec import load
 from ..vendor import Fields, HookEntry, VendorAgent, hook_entry
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def _show(event: str, answer: HandlerAnswer, agent_event: AgentEvent) -> dict[st
 def _json_output(text: str) -> Any:
     """A tool's output as JSON: the JSON in the text, or a block with the text."""
     try:
-        return json.loads(text)
+        return load(text)
     except ValueError:
         return {"content": [{"type": "text", "text": text}]}
 
