@@ -24,6 +24,8 @@ M = TypeVar("M", bound=BaseModel)
 NOT_KEYS = frozenset({"name", "layer", "source", "depth", "connection"})
 """Fields of `HookSpec` that other parts of a file decide. A hook's own table cannot set them."""
 
+MOST_GUESSES = 16
+"""For how many unknown keys of one table a meaning is guessed. Guessing takes long."""
 _STAGE_FIELDS = frozenset({"stages", "timeouts"})
 
 
@@ -53,10 +55,10 @@ def explain(
     words: Mapping[str, str] | None = None,
 ) -> None:
     """Add each mistake that pydantic found to the problems."""
-    for detail in error.errors(include_url=False):
+    for number, detail in enumerate(error.errors(include_url=False)):
         path, one_of_two = _path(detail)
         if path is not None:
-            message, hint = _sentence(detail, path, one_of_two=one_of_two, model=model)
+            message, hint = _sentence(detail, path, one_of_two=one_of_two, model=model, guesses=number < MOST_GUESSES)
             if words is not None and detail["type"] in words:
                 message = f"must be {words[detail['type']]}, not {_as_json(detail['input'])}"
             problems.add(at + path, message, hint)
@@ -73,13 +75,15 @@ def _path(detail: ErrorDetails) -> tuple[KeyPath | None, bool]:
     return path, False
 
 
-def _sentence(detail: ErrorDetails, path: KeyPath, *, one_of_two: bool, model: type[BaseModel]) -> tuple[str, str]:
-    """What is wrong, and the way out."""
+def _sentence(
+    detail: ErrorDetails, path: KeyPath, *, one_of_two: bool, model: type[BaseModel], guesses: bool
+) -> tuple[str, str]:
+    """What is wrong, and the way out. With `guesses`, the way out of an unknown key is the key that was probably meant."""
     kind, value = detail["type"], detail["input"]
     message, hint = f"must be {_EXPECTED.get(kind, 'another kind of value')}, not {quoted(value)}", ""
     match kind:
         case "extra_forbidden":
-            message, hint = "unknown key", _meant_key(model, path)
+            message, hint = "unknown key", _meant_key(model, path) if guesses else ""
         case "literal_error" | "enum":
             message, hint = _not_among(value, re.findall("'([^']*)'", detail["ctx"]["expected"]), path)
         case "missing":

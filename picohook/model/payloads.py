@@ -142,7 +142,7 @@ class ToolCall(Payload):
     arguments: dict[str, Any] = Field(default_factory=dict)
     tool_call_id: str | None = None
     tool_kind: Literal["readonly", "write", "execute"] | None = None
-    affected_paths: list[str] | None = None
+    affected_paths: list[str] | None = Field(default=None, fail_fast=True)
 
 
 class ToolResult(PlainModel):
@@ -214,7 +214,7 @@ class LLMResponse(Payload):
 
     model: str = ""
     response: dict[str, Any]
-    messages: list[dict[str, Any]] | None = None
+    messages: list[dict[str, Any]] | None = Field(default=None, fail_fast=True)
     partial: bool | None = None
     """True while the model is still writing: the response is the text so far."""
     released: int | None = None

@@ -124,13 +124,13 @@ def decode_value(data: bytes) -> Any:
     return decode_own(data)
 
 
-def load(text: str | bytes) -> Any:
+def load(text: str | bytes, **options: Any) -> Any:
     """What `json.loads` returns, which is more lenient than `decode_value`. Raises `ValueError`."""
     if len(text) > _FEW:
         data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
         if has_too_many_values(data):
             raise TooManyValuesError(data)
-    return json.loads(text)
+    return json.loads(text, **options)
 
 
 def decode_own(data: bytes) -> Any:

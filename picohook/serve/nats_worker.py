@@ -18,7 +18,7 @@ from ..model.answers import answer_of
 from ..model.encoded import Encoded
 from ..model.stages import STAGES
 from ..observe.log import Log
-from ..protocol.codec import decode, decode_value, encode
+from ..protocol.codec import ENDS, TOO_MANY_VALUES, decode, decode_value, encode, envelope_of, has_too_many_values
 from ..protocol.messages import Request
 from ..transport.event_loop import current_reactor, is_cancellation
 from ..transport.nats import headers, subjects
@@ -227,6 +227,10 @@ class NatsWorker:
     def _read(self, question: _Question) -> tuple[Stage[Any], Encoded[Any]] | bytes:
         """The stage and the payload of a question, whose number it notes; or the line with the error if it has none."""
         body = question.message.data
+        if has_too_many_values(body):
+            return self._failed(
+                question.served, envelope_of(body[:ENDS], body[-ENDS:])[0], INVALID_REQUEST, TOO_MANY_VALUES
+            )
         found = _QUESTION.match(body)
         if found is not None and body.endswith(b"}"):
             known = STAGES.get(found[2].decode())

@@ -222,14 +222,97 @@ async def test_each_side_has_its_own_ids():
         assert await both.client.line() == result(1, "a")
 
 
+LONG = "x" * 2000
+TOO_LONG = "it has more than 1000 bytes"
+
+
+@pytest.mark.parametrize("cuts", [1, 7, 3000])
+@pytest.mark.parametrize("at_end", [False, True])
+async def test_E3_an_answer_that_is_too_long_fails_its_call_and_no_other(cuts, at_end):
+    async with between(max_line=1000) as both:
+        await both.client.send(call(1), {"id": "two", "method": "resources/read"}, {"id": 3, "method": "ping"})
+        await both.server.lines(3)
+        for identity in (1, "two"):
+            members = (
+                {"result": {"text": LONG}, "id": identity} if at_end else {"id": identity, "result": {"text": LONG}}
+            )
+            line = as_line(members)
+            for at in range(0, len(line), cuts):
+                await both.server.send(line[at : at + cuts])
+                if cuts == 7:
+                    await anyio.lowlevel.checkpoint()
+            answer = await both.client.message()
+            assert (answer["id"], answer["error"]["message"]) == (
+                identity,
+                f"picohook: the answer was refused: {TOO_LONG}",
+            )
+        await both.server.send({"id": 3, "result": {}})
+        assert await both.client.line() == as_line({"id": 3, "result": {}})
+
+
+async def test_E3_a_request_that_is_too_long_is_answered_with_an_error():
+    async with between(max_line=1000) as both:
+        await both.client.send(
+            {"id": 1, "method": "ping"}, call(2, text=LONG), {"id": 3, "method": "ping", "params": {"x": LONG}}
+        )
+        answers = [await both.client.message() for _ in range(2)]
+        assert [(one["id"], one["error"]["message"]) for one in answers] == [
+            (2, f"picohook: {TOO_LONG}"),
+            (3, f"picohook: {TOO_LONG}"),
+        ]
+        await both.client.send(b"[" * 5000 + b"\n", {"id": 4, "method": "ping"})
+        assert (await both.client.message())["id"] is None
+        assert [json.loads(one)["id"] for one in await both.server.lines(2)] == [1, 4]
+
+
 @pytest.mark.parametrize("side", ["client", "server"])
-async def test_a_line_over_the_limit_ends_the_connection(side):
+async def test_a_line_of_the_limit_passes_and_one_with_a_byte_more_does_not(side):
     async with between(max_line=100) as both:
+        sender, receiver = (both.client, both.server) if side == "client" else (both.server, both.client)
         fits = as_line({"method": "x" * (100 - len(as_line({"method": ""})) + 1)})
-        await getattr(both, side).send(fits, b"x" * 101)
-        await both.ended()
-        assert both.proxy.failure == f"a line of the {side} has more than 100 bytes"
-        assert await (both.server if side == "client" else both.client).line() == fits
+        await sender.send(fits, b" " + fits, fits, b"\n", fits)
+        assert await receiver.lines(3) == [fits] * 3
+
+
+async def test_E3_a_message_with_too_many_values_fails_its_call():
+    many = b"[" + b"[]," * 100_001 + b"[]]"
+    async with between() as both:
+        await both.client.send(b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":%b}\n' % many, call(2))
+        await both.server.send(b'{"result":%b,"jsonrpc":"2.0","id":2}\n' % many)
+        answers = [await both.client.message() for _ in range(2)]
+        assert [one["id"] for one in answers] == [1, 2]
+        assert all("more than 100000 values" in one["error"]["message"] for one in answers)
+
+
+HALF = rb"a \ud83d\ude00 \ud83d \\ud83d \udc00\n"
+MENDED = "a \U0001f600 \ufffd \\ud83d \ufffd\n"
+
+
+async def test_J5_a_line_with_half_a_surrogate_pair_passes_if_no_hook_decides():
+    asked, told = (
+        b'{"jsonrpc":"2.0","id":1,"%b":{"text":"%b"}%b}\n' % (name, HALF, more)
+        for name, more in ((b"params", b',"method":"x"'), (b"result", b""))
+    )
+    async with between() as both:
+        await both.client.send(asked)
+        assert await both.server.line() == asked
+        await both.server.send(told)
+        assert await both.client.line() == told
+
+
+async def test_J5_half_a_surrogate_pair_is_replaced_where_hooks_decide_and_what_they_saw_is_sent():
+    guard = FakeHook(script={"before_tool": {"action": "continue"}, "after_tool": {"action": "continue"}})
+    call_line = (
+        b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":{"text":"%b"}}}\n' % HALF
+    )
+    async with between(guard) as both:
+        await both.client.send(call_line)
+        sent = await both.server.message()
+        assert sent["params"]["arguments"]["text"] == MENDED
+        await both.server.send(b'{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"%b"}]}}\n' % HALF)
+        assert (await both.client.message())["result"]["content"][0]["text"] == MENDED
+        before, after = (one.payload for one in guard.asked)
+        assert (before.arguments["text"], after.result.for_llm) == (MENDED, MENDED)
 
 
 async def test_an_unfinished_line_is_not_passed_on():

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from ...errors import HookCrashedError, HookReplyError
-from ...protocol.codec import decode_value
+from ...protocol.codec import decode_value, load
 from ...wire.text import last_words, show
 
 if TYPE_CHECKING:
@@ -44,9 +44,9 @@ def read_object(text: str, *, strict: bool, blank: str = BLANK + BOM) -> dict[st
 
 
 def loads(text: str) -> Any:
-    """Decodes JSON as vendors do. Raises `ValueError` for other text, and `UnreadableError` for too many levels or digits."""
+    """Decodes JSON as vendors do. Raises `ValueError` for other text, and `UnreadableError` if it is too much to read."""
     try:
-        return json.loads(text, parse_constant=_refuse_constant)
+        return load(text, parse_constant=_refuse_constant)
     except json.JSONDecodeError:
         raise
     except (ValueError, RecursionError) as error:

@@ -23,6 +23,7 @@ from ...process.threads import FileThreads
 from ...protocol.codec import TOO_MANY_VALUES, encode, has_too_many_values
 from ...wire.text import explain
 from ..foreign.contract import HandlerAnswer, HandlerResult
+from ..foreign.output import UnreadableError
 from ..foreign.strict import decoded
 from ..model_prompt import ModelOfHook, ModelPrompt
 from ..queued_events import QueuedEventsHook
@@ -51,8 +52,6 @@ DAY = 86_400.0
 _STANDS_FOR = "$ARGUMENTS stands for the data."
 _FORM = 'The others are "ok", true or false, and where that is false "reason", why not.'
 _FIELDS = {"ok": "boolean", "reason": "string", "impossible": "boolean"}
-BLOCKS = 2
-"""The exit code with which a handler refuses, in all vendors' agents."""
 
 
 class _Blocks(NamedTuple):
@@ -353,8 +352,7 @@ class HandlersHook(QueuedEventsHook):
             if self._host.reactor.now() > deadline:
                 raise HookTimeoutError("no answer in time")  # noqa: TRY301 - likewise
             if has_too_many_values(result.stdout.encode("utf-8", "replace")):
-                # The vendor's agent might read a refusal in it. So it refuses, whatever failures count as.
-                return HandlerResult(BLOCKS, stderr=f"its output cannot be read: {TOO_MANY_VALUES}")
+                raise UnreadableError(f"its output cannot be read: {TOO_MANY_VALUES}")  # noqa: TRY301 - likewise
             return result
         except HookError as error:
             return HandlerResult(failure=error)

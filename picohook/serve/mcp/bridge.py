@@ -34,7 +34,7 @@ from ...transport.event_loop import current_reactor
 from ...wire.words import MAX_LINE
 from ..server.jsonrpc import REFUSED
 from ..server.stream import Stream
-from .messages import VERSION, RefusedLineError, error_line, line_of, meta_of, read
+from .messages import VERSION, RefusedLineError, error_line, line_of, meta_of, read_mended
 from .remote import headers_of
 
 if TYPE_CHECKING:
@@ -170,8 +170,8 @@ class Bridge:
             if self._lines.statistics().current_buffer_used == 0:
                 self._stream.read_on()
             try:
-                message = read(line)
-                typed = _typed(line, message)
+                own, message = read_mended(line)
+                typed = _typed(own, message)
                 headers = self._note_request(message)
             except RefusedLineError as error:
                 self._refuse(error.asks, str(error))

@@ -11,7 +11,17 @@ from ...turns.tool_call import DecidedCall, ended, not_run
 from ...wire import words
 from .held import Held
 from .input_rounds import is_repeat
-from .messages import CALL, VERSION, Message, RefusedLineError, line_of, meta_of, result_line, same_names
+from .messages import (
+    CALL,
+    LONGEST_METHOD,
+    VERSION,
+    Message,
+    RefusedLineError,
+    line_of,
+    meta_of,
+    result_line,
+    same_names,
+)
 from .model_question import note_hard_abort
 from .results import edited, made, shown
 
@@ -41,6 +51,8 @@ class HeldCall(Held):
         why = same_names(params, CALL)
         if type(params.get("name")) is not str:
             why = "a tool call has no name"
+        elif len(params["name"]) > LONGEST_METHOD:
+            why = f"the name of the tool has more than {LONGEST_METHOD} characters"
         elif type(arguments) is not dict and arguments is not None:
             why = "the arguments of a tool call are not an object"
         elif "task" in params:

@@ -37,6 +37,7 @@ VERSION = "io.modelcontextprotocol/protocolVersion"
 """The member of `_meta` that each request of the newer protocol has."""
 
 
+LONGEST_METHOD = 1000
 ASKS = {
     "sampling": "sampling/createMessage",
     "elicitation": "elicitation/create",
@@ -51,7 +52,7 @@ class RefusedLineError(ValueError):
     def __init__(self, why: str, *, asks: Any = None, answers: Any = None, mended: bytes = b"") -> None:
         super().__init__(why)
         self.mended = mended
-        """The line with U+FFFD in place of each half of a surrogate pair; empty if that was not what is wrong with it."""
+        """The line with U+FFFD in place of each half of a surrogate pair; empty if it has none."""
         self.asks = asks
         """The id of the request on it; None if it is no request."""
         self.answers = answers
@@ -73,8 +74,9 @@ def read(line: bytes) -> dict[str, Any]:
     except TooManyValuesError as error:
         raise RefusedLineError.unread(line[:ENDS], line[-ENDS:], str(error)) from None
     except ValueError as error:
-        if "surrogate" in str(error) and line.count(b"\\") <= MOST_MENDED:
-            raise RefusedLineError(str(error), mended=_ESCAPE.sub(_mended, line)) from None
+        mended = _ESCAPE.sub(_mended, line) if len(line) <= MOST_MENDED else line
+        if mended != line:
+            raise RefusedLineError(str(error), mended=mended) from None
         raise _refused(line, str(error)) from None
     if type(value) is not dict:
         raise RefusedLineError("it is a batch" if type(value) is list else "it is not an object")
@@ -83,8 +85,21 @@ def read(line: bytes) -> dict[str, Any]:
     return value
 
 
+def read_mended(line: bytes) -> tuple[bytes, dict[str, Any]]:
+    """The line with U+FFFD in place of each half of a surrogate pair, and its message. Raises `RefusedLineError`."""
+    try:
+        return line, read(line)
+    except RefusedLineError as error:
+        message = read(error.mended) if error.mended else {"id": "\ufffd"}
+        if "\ufffd" in str(message.get("id")):  # the other side would not know it
+            raise
+        return error.mended, message
+
+
 def _refused(line: bytes, why: str) -> RefusedLineError:
     """The error for a line, with the id of the request that waits for an answer, if a more lenient decoder finds one."""
+    if not SHORTEST <= len(line) <= MOST_READ_AGAIN:
+        return RefusedLineError.unread(line[:ENDS], line[-ENDS:], why)
     try:
         value = json.loads(line)
         identity = usable_id(value.get("id")) if type(value) is dict else None
@@ -97,8 +112,9 @@ def _refused(line: bytes, why: str) -> RefusedLineError:
 
 
 _ESCAPE = re.compile(rb"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|u([dD][89a-fA-F])..|.)", re.DOTALL)
-MOST_MENDED = 100_000
-"""The most escapes of a line in which halves of surrogate pairs are replaced."""
+MOST_MENDED, MOST_READ_AGAIN = 1 << 20, 1 << 16
+"""The most bytes of a line in which halves of surrogate pairs are replaced, and of one that is read leniently for its id."""
+SHORTEST = len('{"id":1,"error":0}')
 
 
 def _mended(escape: re.Match[bytes]) -> bytes:
@@ -115,6 +131,8 @@ def _flaw(value: dict[str, Any]) -> str:
         return "" if usable_id(identity) is not None or ("error" in value and identity is None) else _NO_ID
     if type(value["method"]) is not str or "result" in value or "error" in value:
         return "its method is not a string, or it is a request and a response at once"
+    if len(value["method"]) > LONGEST_METHOD:
+        return f"its method has more than {LONGEST_METHOD} characters"
     if value["method"] not in DECIDED and _letters(value["method"]) in _LETTERS_OF_DECIDED:
         return f"its method {value['method']!r} is not one of MCP, and some servers would take it for one"
     if type(value.get("params", {})) is not dict:

@@ -21,7 +21,7 @@ from .call import HeldCall
 from .held import Shared, left
 from .input_rounds import InputRounds, asks_model, is_repeat
 from .lines import Lines, LongLine
-from .messages import RefusedLineError, error_line, line_of, read, require_allowed, usable_id
+from .messages import RefusedLineError, error_line, line_of, read_mended, require_allowed, usable_id
 from .sampling import HeldRepeat, HeldSampling
 from .tool_list import Pins, ToolList
 
@@ -239,15 +239,7 @@ class Proxy:
         try:
             if isinstance(line, LongLine):
                 raise RefusedLineError.unread(*line, f"it has more than {self.max_line} bytes")
-            try:
-                own, message = line, read(line)
-            except RefusedLineError as error:
-                if not error.mended:
-                    raise
-                own, message = (
-                    error.mended,
-                    read(error.mended),
-                )  # forwarded if hooks are asked: they are asked about this
+            own, message = read_mended(line)  # if hooks decide, `own` is forwarded: it is what they are asked about
             if self._refused and sender is self.server:
                 require_allowed(message, self._refused)
             method = message.get("method")

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 MAX_HOOKS = 64
 """The most hooks of the client's own that one session may have."""
 
+MAX_NAMES = 256
+"""The most names in one list."""
+
 
 class SessionStartParams(Params):
     """A new session."""
@@ -46,10 +49,10 @@ class MountParams(Params):
 
     session: str
     hook: str = Field(min_length=1)
-    stages: list[StageName] = Field(default_factory=list)
-    observe: list[str] = Field(default_factory=list)
+    stages: list[StageName] = Field(default_factory=list, max_length=MAX_NAMES, fail_fast=True)
+    observe: list[str] = Field(default_factory=list, max_length=MAX_NAMES, fail_fast=True)
     priority: int = 100
-    after: list[str] = Field(default_factory=list)
+    after: list[str] = Field(default_factory=list, max_length=MAX_NAMES, fail_fast=True)
     filter: Filter | None = None
     guard: bool = False
     timeout: Seconds | None = None

@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import anyio
+import anyio.lowlevel
 
 from ...errors import ConfigError, PicohookError
 from ...protocol.codec import TooManyValuesError, decode_value
@@ -50,6 +51,10 @@ if TYPE_CHECKING:
     from .dispatch import Dispatcher
 
 
+AT_ONCE = 32
+"""How many requests one worker answers before other tasks get a turn."""
+MOST_BROKEN = 1000
+"""The most lines that are not JSON, of those read together. A client that sends more is dropped."""
 SHOWN = 100
 """Bytes of a method's name that the log shows."""
 
@@ -139,6 +144,8 @@ class Connection:
         self._most_queued = limits.in_flight + limits.batch
         """The most requests that may wait while open calls wait for the client's own answers."""
         self._workers = 0
+        self._broken = 0
+        """How many lines without a request were read together with the last one."""
         self._idle: list[tuple[Promise, None]] = []
         """The promises that idle workers wait for, as `Reactor.settle` takes them."""
         self.held = False
@@ -210,9 +217,9 @@ class Connection:
     # Requests.
 
     def _received(self, data: bytes) -> None:
-        before = len(self._queue)
+        before, self._broken = len(self._queue), 0
         for line in self._lines.feed(data):
-            if line.strip():
+            if line.strip() and self._broken <= MOST_BROKEN:
                 self._take(line)
         self._start(len(self._queue) - before)  # together, so that their questions and answers share writes
         if self._lines.too_long:
@@ -224,6 +231,10 @@ class Connection:
     def _reject(self, error: RpcError) -> None:
         """Answer a line that has no request."""
         self.stream.send(error_response(None, error) + b"\n")
+        self._broken += 1
+        if self._broken > MOST_BROKEN:
+            self._log.warning(f"a client of {self._noun} was dropped: it sends lines that are not JSON")
+            self.finish()
 
     def _take(self, line: bytes) -> None:
         try:
@@ -296,6 +307,7 @@ class Connection:
         # A cancellation that escaped the task would keep its frames alive, and with them this connection.
         stream, unread = self.stream, self._limits.unread
         with suppress(anyio.get_cancelled_exc_class()):
+            at_once = 0
             while True:
                 while not self._queue or stream.unsent > unread:
                     self.held = bool(self._queue)
@@ -304,6 +316,12 @@ class Connection:
                     if self._finishing:
                         self._end_if_done()
                     await ready
+                    at_once = 0
+                at_once += 1
+                if at_once > AT_ONCE:
+                    await anyio.lowlevel.checkpoint()
+                    at_once = 0
+                    continue
                 request = self._queue.popleft()
                 try:
                     answer = await self._call(request[0])

@@ -9,11 +9,13 @@ from __future__ import annotations
 import functools
 import warnings
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from ...errors import ConfigError
 from ...wire.did_you_mean import nearest
 from .jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, RpcError
 
@@ -24,6 +26,7 @@ M = TypeVar("M", bound=BaseModel)
 Schema = dict[str, Any]
 Call: TypeAlias = Callable[[], Awaitable[Any]]
 """A request's call, ready to be made. Its result is the result of the response."""
+MOST_PARAMS = 100
 TRUE: Schema = {"const": True}
 
 
@@ -63,6 +66,8 @@ class Method:
 
 def validated(model: type[M], values: Mapping[str, Any] | list[Any]) -> M:
     """The values as this model. Raises `RpcError`, which names the wrong ones."""
+    if isinstance(values, dict) and len(values) > MOST_PARAMS:
+        raise RpcError.because(INVALID_PARAMS, f"no method has more than {MOST_PARAMS} params")
     try:
         return model.model_validate(values or {}, strict=True)
     except ValidationError as error:
@@ -75,7 +80,8 @@ def _invalid(error: ValidationError, model: type[BaseModel]) -> RpcError:
     from ...model.failure_policy import JSON_WORDS  # noqa: PLC0415
 
     problems = Problems("params")
-    explain(error, model, problems, words=JSON_WORDS)
+    with suppress(ConfigError):  # it stops after many
+        explain(error, model, problems, words=JSON_WORDS)
     why = "; ".join(str(problem).removeprefix("params: ") for problem in problems.found)
     return RpcError.because(INVALID_PARAMS, why, {"problems": [asdict(problem) for problem in problems.found]})
 

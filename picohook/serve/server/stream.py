@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
     from ...transport.reactor import Reactor
 
-CHUNK = 65536
+CHUNK = 16384
+"""Bytes that are read at once. All requests in them are begun in one piece, and wrong ones take long to explain."""
 LINES_AT_ONCE = 64
 MOST_DRAINED = 1 << 20
 """The most bytes that a pipe can have when its writer has ended."""
