@@ -228,9 +228,7 @@ class NatsWorker:
         """The stage and the payload of a question, whose number it notes; or the line with the error if it has none."""
         body = question.message.data
         if has_too_many_values(body):
-            return self._failed(
-                question.served, envelope_of(body[:ENDS], body[-ENDS:])[0], INVALID_REQUEST, TOO_MANY_VALUES
-            )
+            return _error(envelope_of(body[:ENDS], body[-ENDS:])[0], INVALID_REQUEST, TOO_MANY_VALUES)
         found = _QUESTION.match(body)
         if found is not None and body.endswith(b"}"):
             known = STAGES.get(found[2].decode())
