@@ -34,6 +34,8 @@ _DECISIONS = get_args(Decision)
 _ASYNC = inspect.CO_COROUTINE
 THREADS = 16
 """Threads for the plain functions of one hook. Each hook has its own, so that a hook that hangs does not block others."""
+NESTED = 4
+"""How often a result is looked at that may have to be awaited: a function may return one of its own calls."""
 SILENT = 10.0
 """Seconds in which it is logged once that a hook held the event loop."""
 
@@ -70,7 +72,10 @@ class FunctionHook(QueuedEventsHook):
 
     async def handle(self, question: Question[Any]) -> Decision:
         stage = question.stage
-        given = (None if self.spec.retry else question.shared.lend()) or question.encoded
+        again = (
+            self.spec.retry or self.spec.fallback
+        )  # then the payload has to be as it was, even if the function fails
+        given = (None if again else question.shared.lend()) or question.encoded
         function = self._handlers[stage.name]
         with self._scope(deadline=question.deadline) as scope:
             answer = await self._call(function, given.payload)
@@ -163,22 +168,30 @@ class Functions:
         self._said = RateLimit(1, SILENT)
 
     async def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """The result of a function, awaited while it is an awaitable. Logs a function that held the event loop.
+        """The result of a function, awaited if it is an awaitable. Logs a function that held the event loop.
 
         Raises `HookError` for whatever it raises, for a cancellation only if nobody cancelled this task. A `PicohookError` is
         raised as it is.
         """
         try:
             code = getattr(function, "__code__", None)  # as `inspect` finds, sooner
-            if (type(code) is CodeType and code.co_flags & _ASYNC) or _is_async(function):
+            if type(code) is CodeType and code.co_flags & _ASYNC:
                 result = await timed(function(*arguments), self._now, self._held)
+            elif _is_async(function):
+                result = await timed(_awaited(function(*arguments)), self._now, self._held)
             else:
                 (result,) = await anyio.to_thread.run_sync(
                     _boxed, function, arguments, abandon_on_cancel=True, limiter=self._threads
                 )
-            while result is not None and (hasattr(kind := type(result), "__await__") or kind is GeneratorType):
+            for _ in range(NESTED):
+                if result is None or not (hasattr(kind := type(result), "__await__") or kind is GeneratorType):
+                    return result
                 result = await timed(_awaited(result), self._now, self._held)
-            return result
+            if inspect.iscoroutine(result):
+                result.close()
+            raise HookReplyError(  # noqa: TRY301 - all errors are its own
+                "what it returned is awaited, and so is the result of that, without end", hook=self._hook
+            )
         except (PicohookError, KeyboardInterrupt, GeneratorExit):
             raise
         except SystemExit as error:

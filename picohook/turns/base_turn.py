@@ -70,6 +70,8 @@ class BaseTurn:
         self._label = label
         self._media_count = media_count
         self._resumed = self._pending = resumed
+        self._is_used = False
+        """Whether its pause is used up, by this turn."""
         self._context: list[str] = []
         self._injected: list[dict[str, Any]] = []
         self._steering: list[str] = []
@@ -101,6 +103,7 @@ class BaseTurn:
         self.session.require_open()
         if self._resumed is not None:
             await use(self.host, self._resumed[0])
+            self._is_used = True
         self._open = True
         self._began = time.monotonic_ns()
         with NO_OPERATION.current() if self._parent is None else self._parent.operation.current():
@@ -248,6 +251,8 @@ class BaseTurn:
     def _resumed_at(self, stage: str) -> tuple[PausedTurn, Decision] | None:
         """In the first step of a resumed turn, the paused turn and the decision. Raises `PicohookError` in a wrong step."""
         pending = self._pending
+        if pending is not None and not self._is_used:
+            raise PicohookError("this turn is resumed inside its block: use `async with`")
         if pending is not None and pending[0].stage != stage:
             raise PicohookError(f"this turn was paused at {pending[0].stage}: resume it there")
         self._pending = None

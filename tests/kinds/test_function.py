@@ -29,7 +29,9 @@ from picohook import (
     ToolCall,
     ToolResult,
 )
+from picohook.model.encoded import Encoded
 from picohook.model.payloads import Compaction, Finish, LLMRequest, LLMResponse, Prompt, ToolReturn
+from picohook.model.stages import BEFORE_TOOL
 from picohook.transport import reactor
 
 pytestmark = pytest.mark.anyio
@@ -359,6 +361,26 @@ async def test_a_function_that_cleans_up_after_a_cancellation_does_not_hide_it()
     assert cleaned == [1]
 
 
+async def test_a_fallback_is_asked_about_the_payload_as_it_was_before_the_function_changed_it_and_failed():
+    """Also where no other program has the payload, so that functions are given no copies of it."""
+    seen = []
+
+    def first(call):
+        call.arguments["path"] = "/"
+        call.tool = "other"
+        raise ValueError("broken")
+
+    hooks = [
+        FunctionHook("first", {"before_tool": first}, fallback="second"),
+        FunctionHook("second", {"before_tool": lambda call: seen.append((call.tool, dict(call.arguments)))}),
+    ]
+    call = Encoded.read(ToolCall, Encoded(ToolCall(tool="rm", arguments={"path": "a"})).params())
+    async with Host(hooks, timeouts=FAR) as host:
+        outcome = await host.ask_hook("first", BEFORE_TOOL, call)
+    assert seen == [("rm", {"path": "a"})]
+    assert (outcome.action, outcome.payload.tool, outcome.trail[0].degraded) == ("continue", "rm", "second: error")
+
+
 # Awaitables.
 
 
@@ -424,6 +446,18 @@ async def test_what_a_function_returns_is_awaited(function):
     async with Host([hook], timeouts=FAR) as host:
         outcomes = await host.before_tool(CALL), await host.approve_tool(CALL)
     assert [(one.action, one.reason, one.trail[0].error) for one in outcomes] == [("deny_tool", "no", None)] * 2
+
+
+async def returns_itself(call):
+    return returns_itself(call)
+
+
+async def test_a_function_whose_result_never_ends_fails():
+    hook = FunctionHook("hook", {"before_tool": returns_itself, "approve_tool": returns_itself}, on_failure="deny")
+    async with Host([hook], timeouts=FAR) as host:
+        outcomes = await host.before_tool(CALL), await host.approve_tool(CALL)
+    assert {one.action for one in outcomes} == {"deny_tool"}
+    assert outcomes[0].trail[0].error == "what it returned is awaited, and so is the result of that, without end"
 
 
 async def test_an_error_in_what_a_function_returns_is_its_failure():

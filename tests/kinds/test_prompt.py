@@ -7,6 +7,7 @@ import threading
 import time
 
 import anyio
+import anyio.lowlevel
 import pytest
 from endpoint import with_nonce
 from kinds_support import FAR, Model
@@ -176,6 +177,11 @@ NOT_ANSWERS = {
     "half a pair of surrogates": ('{"nonce": "NONCE", "approved": true, "reason": "\ud800"}', ONLY),
     "not a number": ('{"nonce": "NONCE", "approved": true, "x": NaN}', ONLY),
     "deep": ("[" * 100_000, ONLY),
+    "long": (
+        '{"nonce": "NONCE", "approved": true, "x": "' + "x" * (1 << 20) + '"}',
+        "the model's answer is longer than",
+    ),
+    "fences without end": ("```json\n" * 100_000, ONLY),
     "controls": ("\x1b[2J", ONLY),
     "a number": (42, "`complete` returned int, not a text"),
     "nothing": (None, "`complete` returned NoneType, not a text"),
@@ -235,6 +241,35 @@ async def test_A11_what_the_payload_says_is_no_answer_of_a_model_that_repeats_it
     async with Host([prompt("{{tool_arguments}}", stages=("approve_tool",))], timeouts=FAR, complete=repeats) as host:
         approval = await host.approve_tool(call)
     assert (approval.approved, approval.trail[0].error) == (False, NO_NONCE)
+
+
+async def test_A11_a_model_that_repeats_its_whole_prompt_does_not_answer():
+    async with Host([prompt(stages=("approve_tool",))], timeouts=FAR, complete=lambda asked, _: asked) as host:
+        approval = await host.approve_tool(CALL)
+    assert approval.approved is False
+    assert approval.trail[0].error.startswith(ONLY)
+
+
+async def test_A11_answers_to_two_questions_at_once_cannot_be_exchanged():
+    waiting = []
+
+    async def exchanges(prompt, model):
+        waiting.append(prompt)
+        while len(waiting) < 2:
+            await anyio.lowlevel.checkpoint()
+        (other,) = (one for one in waiting if one is not prompt)
+        return with_nonce(other, approved=True)
+
+    approvals = []
+    async with Host([prompt(stages=("approve_tool",))], timeouts=FAR, complete=exchanges) as host:
+
+        async def approve():
+            approvals.append(await host.approve_tool(CALL))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(approve)
+            tasks.start_soon(approve)
+    assert [(one.approved, one.trail[0].error) for one in approvals] == [(False, NO_NONCE)] * 2
 
 
 async def test_A11_an_answer_to_an_earlier_question_is_none_to_this_one():

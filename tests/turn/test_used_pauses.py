@@ -113,6 +113,36 @@ async def test_A13_each_pause_of_a_turn_is_a_new_one():
     assert sorted(tools.ran) == ["a", "b"]
 
 
+async def test_A13_a_turn_that_is_not_entered_uses_no_pause_and_runs_nothing():
+    tools = Tools()
+    async with pausing() as host, host.session("s1") as session:
+        paused = await paused_in(host)
+        turn = session.resume(paused, Continue())
+        for step in (
+            lambda: turn.run(complete=Model().complete, execute=tools.execute),
+            lambda: turn.tools(None, tools.execute),
+        ):
+            with pytest.raises(PicohookError, match="this turn is resumed inside its block: use `async with`"):
+                await step()
+        await go_on(host, paused, tools)
+        with pytest.raises(PicohookError, match=USED):
+            async with turn:
+                await turn.tools(None, tools.execute)
+    assert tools.ran == ["rm"]
+
+
+async def test_A13_a_turn_that_is_entered_again_is_refused():
+    tools = Tools()
+    async with pausing() as host, host.session("s1") as session:
+        turn = session.resume(await paused_in(host), Continue())
+        async with turn:
+            pass
+        with pytest.raises(PicohookError, match=USED):
+            async with turn:
+                await turn.tools(None, tools.execute)
+    assert tools.ran == []
+
+
 # In other processes, and after a crash.
 
 
