@@ -141,7 +141,8 @@ class _Refusal(BaseCallbackHandler):
         node = (metadata or {}).get("langgraph_node", "")
         if node == MODEL_NODE:
             self._require_asked("the model", parent_run_id, metadata)
-        GRAPHS.asks_by_itself(parent_run_id, node.split(".")[0])
+        here = node or ensure_config().get("metadata", {}).get("langgraph_node", "")  # the call may have hidden both
+        GRAPHS.asks_by_itself(parent_run_id or _current_node(), here.split(".")[0])
 
     on_llm_start = on_chat_model_start
 

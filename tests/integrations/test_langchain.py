@@ -280,6 +280,7 @@ def by_itself():
         LLMToolSelectorMiddleware,
         SummarizationMiddleware,
     )
+    from langchain_core.messages import HumanMessage
 
     class Early(AgentMiddleware):
         def __init__(self, model):
@@ -296,7 +297,23 @@ def by_itself():
             with suppress(Exception):
                 await self.model.ainvoke("hello")
 
+    class Hidden(AgentMiddleware):
+        def __init__(self, model):
+            self.model = model
+
+        async def abefore_model(self, state, runtime):
+            await self.model.ainvoke("hello", config={"callbacks": []})
+
+    class Bare(AgentMiddleware):
+        def __init__(self, model):
+            self.model = model
+
+        async def abefore_model(self, state, runtime):
+            await self.model.agenerate([[HumanMessage("hello")]])
+
     return {
+        "Hidden": Hidden,
+        "Bare": Bare,
         "SummarizationMiddleware": lambda model: SummarizationMiddleware(
             model, trigger=("messages", 1), keep=("messages", 1)
         ),
@@ -307,7 +324,7 @@ def by_itself():
     }
 
 
-@pytest.mark.parametrize("name", ["SummarizationMiddleware", "model", "tools", "Early", "Quiet"])
+@pytest.mark.parametrize("name", ["SummarizationMiddleware", "model", "tools", "Early", "Quiet", "Hidden", "Bare"])
 async def test_A17_a_middleware_that_asks_a_model_by_itself_is_refused_by_name(name):
     async with Host() as host:
         other = Agent(host, ["a word"] * 9, [])
