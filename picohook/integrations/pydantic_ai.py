@@ -51,7 +51,6 @@ if TYPE_CHECKING:
     from pydantic_ai.run import AgentRunResult
     from pydantic_ai.settings import ModelSettings
     from pydantic_ai.tools import RunContext
-    from pydantic_ai.usage import RequestUsage
 
     from .. import Decision, Host, LLMRequest, Outcome, ToolCall
 
@@ -144,7 +143,7 @@ class Picohook(AbstractCapability[AgentDepsT]):
         if not output_context.has_function:
             return await handler(output)
         called = output_context.tool_call
-        name = called.tool_name if called is not None else output_context.function_name or "output"
+        name = output_context.function_name or (called.tool_name if called is not None else "output")
         given = to_jsonable_python(output, fallback=str)
         only = next(iter(called.args_as_dict()), "output") if called is not None else "output"
         arguments = given if isinstance(given, dict) else {only: given}
@@ -334,7 +333,21 @@ class _GuardedToolset(WrapperToolset[AgentDepsT]):
 # The model.
 
 
+def _refused(name: str) -> Any:
+    """Return a method of a model that raises `PicohookError` unless `unguarded` names it."""
+
+    async def call(model: _GuardedModel, *given: Any, **options: Any) -> Any:
+        require_named(name, "it sends the messages to the provider, and asks no hook", model._run.unguarded)  # noqa: SLF001
+        return await getattr(model.wrapped, name)(*given, **options)
+
+    return call
+
+
 class _GuardedModel(WrapperModel):
+    count_tokens = _refused("count_tokens")
+    compact_messages = _refused("compact_messages")
+    batch_encode = _refused("batch_encode")
+
     def __init__(self, wrapped: Model, run: AgentRun, step: _Step) -> None:
         super().__init__(wrapped)
         self._run = run
@@ -396,10 +409,6 @@ class _GuardedModel(WrapperModel):
             yield stream
         finally:
             await stream.aclose()
-
-    async def count_tokens(self, *given: Any, **options: Any) -> RequestUsage:
-        require_named("count_tokens", "it sends the messages to the provider, and asks no hook", self._run.unguarded)
-        return await super().count_tokens(*given, **options)
 
     def _asked(
         self, messages: list[ModelMessage], settings: ModelSettings | None, parameters: ModelRequestParameters

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+import inspect
 import json
 import re
 import subprocess
@@ -55,10 +56,10 @@ SUBCLASSES = {
         " ToolCallLimitMiddleware ToolErrorMiddleware",
     },
     ("pydantic_ai", "AbstractCapability"): {
-        ASKED: "BatchModelRequests Capability DynamicCapability FileUnderstanding ImageGeneration LocalWorkspace MCP"
+        ASKED: "Capability DynamicCapability FileUnderstanding ImageGeneration LocalWorkspace MCP"
         " ModelFallback ResolveModelId SelectModel Toolset WebFetch WebSearch XSearch",
         UNTRIED: "BaseDurabilityCapability DBOSDurability PrefectDurability TemporalDurability",
-        REFUSED: "NativeTool NativeOrLocalTool OpenAICompaction",
+        REFUSED: "BatchModelRequests NativeTool NativeOrLocalTool OpenAICompaction",
         NEITHER: "AnthropicCompaction Caching Citations CombinedCapability DeferredCapabilityLoader"
         " HandleDeferredToolCalls Hooks IncludeToolReturnSchemas Instrumentation"
         " PendingMessageDrainCapability PrefixTools PrepareOutputTools PrepareTools ProcessEventStream"
@@ -162,7 +163,21 @@ def test_A17_the_integrations_know_what_was_decided_about_google_adk_and_pydanti
     assert {*plugins[REFUSED].split()} == parts.PLUGINS
     pydantic_ai = pytest.importorskip("picohook.integrations.pydantic_ai")
     refused = SUBCLASSES["pydantic_ai", "AbstractCapability"][REFUSED].split()
-    assert {*refused} - {"NativeTool", "NativeOrLocalTool"} == pydantic_ai.BY_THEMSELVES
+    assert {*refused} - {"BatchModelRequests", "NativeTool", "NativeOrLocalTool"} == pydantic_ai.BY_THEMSELVES
+
+
+def test_A17_every_method_of_a_model_that_asks_a_provider_was_decided_about():
+    models = pytest.importorskip("pydantic_ai.models")
+    own = {
+        name for name in vars(models.Model) if inspect.iscoroutinefunction(inspect.unwrap(getattr(models.Model, name)))
+    }
+    asked = {"request"}  # and request_stream, which is a block
+    refused = {"count_tokens", "compact_messages", "batch_encode"}
+    later = {"batch_create", "batch_status", "batch_results", "batch_cancel", "cancel_suspended_response"}
+    assert {name for name in own if not name.startswith("__")} == asked | refused | later
+    sdk = pytest.importorskip("agents")
+    asked = {"get_response", "stream_response"}
+    assert {name for name in vars(sdk.Model) if name[0] != "_"} == asked | {"close", "get_retry_advice"}
 
 
 def test_A17_every_kind_of_tool_of_the_openai_agents_sdk_asks_hooks_or_is_refused():

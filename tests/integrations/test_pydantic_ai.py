@@ -361,7 +361,7 @@ async def test_A17_hooks_are_asked_about_an_output_function(decision, output):
                 await agent.run("hello")
         else:
             assert (await agent.run("hello")).output == output
-    assert (calls[0].tool, calls[0].arguments) == ("final_result", {"path": "a"})
+    assert (calls[0].tool, calls[0].arguments) == ("finish", {"path": "a"})
     assert ran == ([] if output is None else [output[-1]])
     assert results == ([] if output is None else [output])
 
@@ -392,7 +392,7 @@ async def test_a_hook_cannot_change_the_call_of_an_output_function_to_one_that_i
 
     change = FunctionHook("h", {"before_tool": lambda _: Modify({"arguments": {"path": 7}})})
     async with Host([change]) as host:
-        with pytest.raises(PicohookError, match="final_result: a hook changed the call of this output function"):
+        with pytest.raises(PicohookError, match="finish: a hook changed the call of this output function"):
             await finishing(finish, capabilities=[Picohook(host)]).run("hello")
 
 
@@ -418,8 +418,15 @@ def compacted():
     return {"capabilities": [OpenAICompaction(message_count_threshold=1)]}
 
 
+def batched():
+    from pydantic_ai.capabilities import BatchModelRequests
+
+    return {"capabilities": [BatchModelRequests()]}
+
+
 @pytest.mark.parametrize(
-    ("options", "name"), [(native, "WebSearchTool"), (counted, "count_tokens"), (compacted, "OpenAICompaction")]
+    ("options", "name"),
+    [(batched, "batch_encode"), (native, "WebSearchTool"), (counted, "count_tokens"), (compacted, "OpenAICompaction")],
 )
 async def test_A17_what_asks_no_hooks_is_refused_by_name(options, name):
     from pydantic_ai import Agent

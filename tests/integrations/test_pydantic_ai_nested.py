@@ -132,4 +132,4 @@ async def test_an_agent_of_pydantic_ai_that_makes_the_output_of_another_asks_hoo
         )
         router = pydantic_ai.Agent(model, output_type=hand_off, capabilities=[Picohook(host)])
         assert (await router.run("hello")).output == "inner done"
-    assert (asked, ran) == (["final_result", "read"], [])
+    assert (asked, ran) == (["hand_off", "read"], [])
