@@ -145,7 +145,8 @@ class Picohook(AbstractCapability[AgentDepsT]):
         called = output_context.tool_call
         name = output_context.function_name or (called.tool_name if called is not None else "output")
         given = to_jsonable_python(output, fallback=str)
-        only = next(iter(called.args_as_dict()), "output") if called is not None else "output"
+        taken = output_context.tool_def and output_context.tool_def.parameters_json_schema.get("properties")
+        only = next(iter(taken or ()), "output")  # a function of one argument is given that
         arguments = given if isinstance(given, dict) else {only: given}
         call = tool_call(name, arguments, None if called is None else called.tool_call_id)
 

@@ -366,6 +366,34 @@ async def test_A17_hooks_are_asked_about_an_output_function(decision, output):
     assert results == ([] if output is None else [output])
 
 
+async def test_A17_hooks_are_asked_about_an_output_function_that_runs_while_its_call_streams():
+    from pydantic_ai import Agent
+    from pydantic_ai.models.function import DeltaToolCall, FunctionModel
+
+    from picohook.integrations.pydantic_ai import Picohook
+
+    ran, asked = [], []
+
+    def finish(path: str) -> str:
+        ran.append(path)
+        return path
+
+    async def pieces(messages, info):
+        yield {0: DeltaToolCall(info.output_tools[0].name, '{"path": "a', tool_call_id="c")}
+        yield {0: DeltaToolCall(None, 'bc"}')}
+
+    def judge(call):
+        asked.append(call.arguments)
+        return Deny("no") if call.arguments == {"path": "a"} else None
+
+    async with Host([FunctionHook("h", {"before_tool": judge})]) as host:
+        agent = Agent(FunctionModel(stream_function=pieces), output_type=finish, capabilities=[Picohook(host)])
+        async with agent.run_stream("hello") as result:
+            assert [output async for output in result.stream_output(debounce_by=None)][-1] == "abc"
+    assert asked[0] == {"path": "a"}
+    assert {*ran} == {"abc"}
+
+
 async def test_A17_hooks_are_asked_about_a_function_of_the_models_text():
     from pydantic_ai import Agent, TextOutput
     from pydantic_ai.models.test import TestModel
