@@ -35,8 +35,8 @@ def apply(
 
     With `final`, the payload may no longer be changed. Raises `HookReplyError` or `ValueError` for a wrong decision.
     """
-    if hook.in_process:
-        decision = deep_copy(decision)  # the hook may keep its own object, and change it later
+    if hook.keeps_decisions:
+        decision = deep_copy(decision)
     allowed = isinstance(decision, _OF_APPROVERS if stage.approves else _OF_INTERCEPTORS)
     if not allowed or not (stage.approves or decision.action in stage.actions):
         raise HookReplyError(f"{type(decision).__name__} is not a valid answer at {stage.name}")

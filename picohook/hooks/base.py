@@ -132,7 +132,9 @@ class Hook:
     in_process = True
     """Whether it runs in the host's process. Such hooks are asked before all others."""
     takes_bytes = False
-    """Whether it takes questions and events as bytes. Other hooks get copies, and their decisions are copied."""
+    """Whether it takes questions and events as bytes. Other hooks get copies."""
+    keeps_decisions = True
+    """Whether it may change a decision later that it has given. Such a decision is copied."""
     waits_for_person = False
     """Whether it may wait for a person. Then only its own timeout limits it, not the chain's."""
 

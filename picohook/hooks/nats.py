@@ -44,6 +44,7 @@ class NatsHook(Hook):
 
     in_process = False
     takes_bytes = True
+    keeps_decisions = False
     _connection: NatsConnection
     _calls: Calls
 

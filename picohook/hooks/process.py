@@ -29,6 +29,7 @@ class ProcessHook(Hook):
 
     in_process = False
     takes_bytes = True
+    keeps_decisions = False
     _supervisor: Supervisor
     _noted: HookError | None = None
     """The last error of the supervisor that was copied to `failures`."""

@@ -71,6 +71,7 @@ class HandlersHook(QueuedEventsHook):
     """Runs the handlers that match a payload, and joins their answers."""
 
     in_process = False
+    keeps_decisions = False
     abstains = True
     spec: GroupSpec
 

@@ -30,6 +30,7 @@ class OneShotHook(QueuedEventsHook):
     """A hook that is run anew for each question. A subclass sets `contract`, and implements `answer`."""
 
     in_process = False
+    keeps_decisions = False
     contract: ModuleType
     """`native_contract` or `jcli_contract`: the form of the context, and the meaning of the result."""
 
