@@ -76,17 +76,22 @@ class Host(Engine):
 
     @classmethod
     def from_config(
-        cls, path: str | os.PathLike[str], *, picoclaw: PicoClaw | None = None, **settings: Unpack[HostSettings]
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        picoclaw: PicoClaw | None = None,
+        _system: bool = True,
+        **settings: Unpack[HostSettings],
     ) -> Self:
-        """A host with the hooks of a configuration file. Raises `ConfigError`. No hook is started yet.
+        """A host with the hooks of a configuration file, and with the system's. Raises `ConfigError`. No hook is started yet.
 
         Naming the file is consent to run its hooks. `picoclaw` is the version of PicoClaw that the hooks are run for:
         "0.2.8" (the default), "0.2.9" or "0.2.9+edits". The other settings are those of `HostSettings`.
         """
-        from .config import layers  # noqa: PLC0415 - hosts built in code do without parsers
+        from .config import layers, system_layer  # noqa: PLC0415 - hosts built in code do without parsers
 
-        read = functools.partial(layers.named, path, picoclaw=picoclaw)
-        return cls._of(read, [path], settings)
+        read = functools.partial(layers.named, path, picoclaw=picoclaw, system=_system)
+        return cls._of(read, [path, *system_layer.candidates()], settings)
 
     @classmethod
     def discover(
@@ -96,9 +101,10 @@ class Host(Engine):
         picoclaw: PicoClaw | None = None,
         without: Collection[str] = (),
         required: bool = False,
+        _system: bool = True,
         **settings: Unpack[HostSettings],
     ) -> Self:
-        """A host with the hooks of the user's own configuration, and of the project around a directory.
+        """A host with the hooks of the system's and the user's own configuration, and of the project around a directory.
 
         The default is the current directory. Raises `ConfigError`, and its subclass `TrustError` for a project's configuration
         that was never trusted, or has changed or gone since then: use `picohook trust`. A host without any hook logs a warning;
@@ -108,7 +114,9 @@ class Host(Engine):
         from .config import layers  # noqa: PLC0415 - hosts built in code do without parsers
 
         here = layers.start_of(directory)
-        read = functools.partial(layers.discover, here, picoclaw=picoclaw, without=without, required=required)
+        read = functools.partial(
+            layers.discover, here, picoclaw=picoclaw, without=without, required=required, system=_system
+        )
         return cls._of(read, layers.candidates(here, without=without), settings, trusted=False)
 
     @classmethod

@@ -42,7 +42,7 @@ class Config:
     """False where PicoClaw's `hooks.enabled` is false: then there are no hooks."""
     warnings: tuple[str, ...] = ()
     """Settings that are valid and have no effect, as far as this file alone shows."""
-    layer: Literal["central", "user", "project"] | None = None
+    layer: Literal["system", "user", "project"] | None = None
     """The layer that the hooks are in; None for a file that the user named."""
     audit: AuditTable | None = None
     """The audit log to keep, with an absolute path."""

@@ -17,6 +17,7 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
 from ..model.spec import python_file
+from ..process.environment import search_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -261,7 +262,7 @@ def _pieces(word: str) -> set[str]:
 def _find(word: str, spec: HookSpec) -> str:
     if os.sep in word:
         return _join(word, spec)
-    on_path = shutil.which(word, path=os.environ.get("PATH", os.defpath))
+    on_path = shutil.which(word, path=search_path(spec, os.environ))
     return os.path.abspath(on_path) if on_path else ""
 
 

@@ -1,7 +1,7 @@
-"""The configurations that apply when none is named: the user's own, and those of the project.
+"""The configurations that apply: the system's, and the one that is named, or the user's own and those of the project.
 
-Hooks are asked layer by layer: `builtin` (functions of the embedding program), `central`, `user`, `project`, and
-`session` (mounted while the host runs). No layer replaces another: a project can add hooks to the user's, and cannot remove
+Hooks are asked layer by layer: `builtin` (functions of the embedding program), `system`, `user`, `project`, and `session`
+(mounted while the host runs). No layer replaces another: a project can add hooks to the user's, and cannot remove
 any. A project's configurations are those of its directory and of all directories above, except the home directory. The
 outermost is asked first, and an inner one can only add hooks to it.
 """
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from ..errors import ConfigError, Problem, TrustError
 from ..model.spec import ProofOfLife, Timeouts
 from ..wire.text import escape
-from . import dialects, trust, trust_store, user_places
+from . import dialects, system_layer, trust, trust_store, user_places
 from .load import load
 from .warnings import warnings
 
@@ -111,10 +111,12 @@ class Layers:
         return trust.still_trusted(by_path[spec.source], spec) if spec.source in by_path else None
 
 
-def named(path: str | os.PathLike[str], *, picoclaw: PicoClaw | None = None) -> Layers:
-    """The configuration that the user named, and no other. Raises `ConfigError`."""
+def named(path: str | os.PathLike[str], *, picoclaw: PicoClaw | None = None, system: bool = True) -> Layers:
+    """The configuration that the user named, and the system's unless `system` is false. Raises `ConfigError`."""
     config = load(path, picoclaw=picoclaw)
-    return Layers((config,), config.hooks)
+    before = [one for one in (system_layer.configs() if system else ()) if one.path != config.path]
+    layers = Layers((*before, config))
+    return replace(layers, hooks=tuple(_joined(layers)))
 
 
 def start_of(directory: str | os.PathLike[str] | None = None) -> Path:
@@ -135,21 +137,26 @@ def discover(
     picoclaw: PicoClaw | None = None,
     without: Collection[str] = (),
     required: bool = False,
+    system: bool = True,
 ) -> Layers:
-    """The user's own configurations, and those of the project in this directory. Trust is not checked.
+    """The system's configurations, the user's own, and those of the project in this directory. Trust is not checked.
 
-    `picoclaw` is as for `load`. The files of the dialects `without` are left out. Raises `ConfigError` with the mistakes of
-    all files; with `required`, also if no hook is found.
+    `picoclaw` and `system` are as for `named`. The files of the dialects `without` are left out. Raises `ConfigError` with the
+    mistakes of all files; with `required`, also if no hook is found.
     """
     start = start_of(directory)
     problems: list[Problem] = []
     notes = [*_in_home(start)]
     configs: dict[Path, Config] = {}
+    try:
+        configs |= {config.path: config for config in (system_layer.configs() if system else ())}
+    except ConfigError as error:
+        problems += error.problems
     for project, group in _groups(start, without):
         try:
             for path in _present(group, project, notes):
                 if _real(path) in configs:
-                    continue  # in the user's own directory, the user's file does not count as the project's too
+                    continue  # in the user's own directory, a file does not count as the project's too, nor in root's
                 config = load(path, found=project is not None, directory=start, picoclaw=picoclaw)
                 layer: Literal["user", "project"] = "user" if project is None else "project"
                 place = {"layer": layer, "depth": len(project.parts) if project else 0}
@@ -190,7 +197,7 @@ def candidates(directory: str | os.PathLike[str] | None = None, *, without: Coll
     Of a pattern, also the directory.
     """
     start = start_of(directory)
-    found = [path for _, group in _groups(start, without) for path in group]
+    found = [*system_layer.candidates(), *(path for _, group in _groups(start, without) for path in group)]
     return [*found, *(path.parent for _, path in _names(start, without) if "*" in path.name), trust_store.path()]
 
 

@@ -28,7 +28,7 @@ def model_of(layers: Layers, config: Config) -> tuple[str, ModelTable] | None:
     """
     before = layers.configs[layers.configs.index(config) :: -1]
     found = next(((str(one.path), one.model) for one in before if one.model is not None), None)
-    return user_model() if found is None and config.layer is None else found
+    return (user_model() or found) if config.model is None and config.layer is None else found
 
 
 def prompt_hooks(layers: Layers) -> Iterator[tuple[Config, HookSpec, tuple[str, ModelTable] | None]]:

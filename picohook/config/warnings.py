@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import Problem
 from ..model.expressions import ADVICE
-from ..model.spec import CENTRAL_SHARE
+from ..model.spec import SYSTEM_SHARE
 from ..model.stages import STAGES
 from ..wire.text import escape
 
@@ -57,9 +57,9 @@ def warnings(configs: Iterable[Config], budget: float) -> list[Problem]:
 
 
 def _cut_short(spec: HookSpec, own: Timeouts, budget: float) -> Iterator[tuple[str, str]]:
-    """The hook's timeouts that are longer than the budget of the whole chain, or than the share of central hooks in it."""
-    is_central = spec.layer == "central"
-    most, whose = (budget * CENTRAL_SHARE, "all central hooks") if is_central else (budget, "the whole chain")
+    """The hook's timeouts that are longer than the budget of the whole chain, or than the share of the system's hooks in it."""
+    is_system = spec.layer == "system"
+    most, whose = (budget * SYSTEM_SHARE, "all hooks of the system") if is_system else (budget, "the whole chain")
     for stage in sorted(stage for stage in spec.asked_at if not STAGES[stage].approves):
         seconds = spec.timeout_at(stage, own, approves=False)
         if seconds > most:

@@ -66,7 +66,7 @@ async def ask(  # noqa: PLR0917 - by position: it is called for every question
         error = result = failure = answer = None
         try:
             if begun >= end:
-                whose = "of central hooks" if seat.is_central else "for the whole chain"
+                whose = "of the system's hooks" if seat.is_system else "for the whole chain"
                 raise HookTimeoutError(f"the time {whose} was used up before it was asked")  # noqa: TRY301
             if account is not None:
                 account.asking(hook, encoded)

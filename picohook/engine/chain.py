@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from ..model.decisions import CONTINUE, Continue, Modify, Outcome, Retry
 from ..model.encoded import CHANGED
 from ..model.payloads import Payload
-from ..model.spec import CENTRAL_SHARE
+from ..model.spec import SYSTEM_SHARE
 from ..wire import words
 from .approval import NEVER, run_approval
 from .ask import ask
@@ -48,8 +48,8 @@ async def run_chain(  # noqa: PLR0917 - by position: it is called for every ques
     the budget is used up. The budget is in seconds, and does not include the time that a person takes. `edited` is called with
     the hook and the payload before and after each edit, and `account` with each question and answer.
 
-    Central hooks together have half of the time that is left when the first of them is asked. So slow ones cannot keep local
-    hooks from being asked, whose failure may let the call continue.
+    The system's hooks together have half of the time that is left when the first of them is asked. So slow ones cannot keep
+    other hooks from being asked, whose failure may let the call continue.
 
     Guards are asked again if the final payload is not the one they saw. `decided` are guards that saw it before this chain.
     Where there are guards, a payload that was changed in place meanwhile is denied.
@@ -60,15 +60,15 @@ async def run_chain(  # noqa: PLR0917 - by position: it is called for every ques
     if stage.approves:
         return await run_approval(stage, seats, encoded, clock, account, clock() + within)
     end = clock() + min(budget, within)
-    central_end = NEVER
+    system_end = NEVER
     first = encoded.payload
     trail: list[TrailEntry] = []
     guards: list[tuple[Seat, P | None]] = [*zip(decided, repeat(first), strict=False)] if decided else []
     for seat in seats:
         if seat.filter is None or seat.wants(encoded.payload):
             limit = NEVER if seat.waits_for_person else end
-            if seat.is_central:
-                limit = central_end = min(central_end, end - (end - clock()) * CENTRAL_SHARE)
+            if seat.is_system:
+                limit = system_end = min(system_end, end - (end - clock()) * SYSTEM_SHARE)
             decision, left, entry, result = await ask(stage, seat, encoded, clock, limit, account)
             trail.append(entry)
             if seat.waits_for_person:
@@ -104,11 +104,11 @@ async def _ask_guards(  # noqa: PLR0917 - likewise
     account: Account[P] | None,
     trail: list[TrailEntry],
 ) -> Outcome[P] | None:
-    """Ask guards again if they saw another payload, local ones first, so that central ones cannot take their time.
+    """Ask guards again if they saw another payload, the system's last, so that they cannot take the others' time.
 
     Returns an outcome if one ends the chain, or if the payload was changed in place.
     """
-    for seat, seen in sorted(guards, key=_is_central):
+    for seat, seen in sorted(guards, key=_is_system):
         if seen is not encoded.payload and seat.wants(encoded.payload):
             decision, left, entry, result = await ask(stage, seat, encoded, clock, end, account, True)
             trail.append(entry)
@@ -120,8 +120,8 @@ async def _ask_guards(  # noqa: PLR0917 - likewise
     return Outcome(stage.name, denied, encoded.payload, CHANGED, tuple(trail))
 
 
-def _is_central(guard: tuple[Seat, P | None]) -> bool:
-    return guard[0].is_central
+def _is_system(guard: tuple[Seat, P | None]) -> bool:
+    return guard[0].is_system
 
 
 def _ended(  # noqa: PLR0917 - likewise

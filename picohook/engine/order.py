@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from .tasks import Mounted
     from .tool_ownership import Ownership
 
-LAYERS = ("builtin", "central", "user", "project", "session")
+LAYERS = ("builtin", "system", "user", "project", "session")
 """Asked in this order."""
 
 

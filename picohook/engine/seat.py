@@ -40,7 +40,7 @@ class Seat:
         "filter",
         "guard",
         "hook",
-        "is_central",
+        "is_system",
         "longest",
         "name",
         "timeout",
@@ -65,7 +65,7 @@ class Seat:
         self.figures: StageMetrics | None = None
         """The counters of its answers at this stage."""
         self.guard = hook.spec.guard
-        self.is_central = hook.spec.layer == "central"
+        self.is_system = hook.spec.layer == "system"
         """Whether it may take only a part of the chain's time."""
         self.waits_for_person = hook.waits_for_person
 

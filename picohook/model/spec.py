@@ -74,9 +74,9 @@ if TYPE_CHECKING:
 else:
     StageName = Literal[tuple(STAGES)]
 
-Layer = Literal["builtin", "central", "user", "project", "session"]
-CENTRAL_SHARE = 0.5
-"""The part of a chain's time that central hooks may take together, from the first of them on. The rest is for local hooks."""
+Layer = Literal["builtin", "system", "user", "project", "session"]
+SYSTEM_SHARE = 0.5
+"""The part of a chain's time that the system's hooks may take together, from the first of them on. The rest is for others."""
 
 LONGEST_GLOB, MOST_DEEP = 512, 2
 """The most characters of a glob, and how often it may have `**`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -13,6 +14,13 @@ INHERITED = frozenset(
     {"PATH", "HOME", "USER", "LOGNAME", "LANG", "LANGUAGE", "TERM", "TMPDIR", "SHELL", "TZ", "XDG_RUNTIME_DIR"}
 )
 """The host's variables that a hook inherits by default, beside all of `LC_*`."""
+SYSTEM_PATH = "/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/sbin:/usr/local/bin"
+"""The PATH of the system's hooks: the user must not decide which programs they are."""
+
+
+def search_path(spec: HookSpec, environ: Mapping[str, str]) -> str:
+    """The PATH on which a hook's program is looked for: the host's, or that of the system's hooks."""
+    return SYSTEM_PATH if spec.layer == "system" else environ.get("PATH", os.defpath)
 
 
 def environment(spec: HookSpec, environ: Mapping[str, str]) -> dict[str, str]:
@@ -24,4 +32,4 @@ def environment(spec: HookSpec, environ: Mapping[str, str]) -> dict[str, str]:
         inherited = {
             name: environ[name] for name in environ if name in INHERITED or name.startswith("LC_") or name in more
         }
-    return {**inherited, **spec.env}
+    return {**inherited, **({"PATH": SYSTEM_PATH} if spec.layer == "system" else {}), **spec.env}

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from ..errors import HookCrashedError
 from ..wire.platforms import runs_descriptors
 from ..wire.regular_files import identity, open_regular
-from .environment import environment
+from .environment import environment, search_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -95,7 +95,7 @@ def plan(spec: HookSpec, environ: Mapping[str, str], seen: Seen | None = None) -
         if not os.path.exists(found):
             raise _cannot(spec, f"{found} does not exist")
     else:
-        on_path = shutil.which(program, path=environ.get("PATH", os.defpath))
+        on_path = shutil.which(program, path=search_path(spec, environ))
         if on_path is None:
             raise _cannot(spec, f"the command {program!r} is not on the PATH")
         found = os.path.abspath(on_path)

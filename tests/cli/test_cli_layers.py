@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 import pytest
@@ -327,3 +328,21 @@ def test_on_a_terminal_there_is_no_question_either(project):
     assert (process.returncode, out) == (1, "")
     assert "then: picohook trust)" in err
     assert sys.executable not in err
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root owns what is the system's")
+def test_X14_commands_show_and_ask_the_systems_hooks_with_and_without_a_named_configuration(project, tmp_path):
+    system = tmp_path / "system"
+    system.mkdir(mode=0o755)
+    (system / "a.toml").write_text(table("policy", run='"echo \'{\\"action\\": \\"deny_tool\\"}\'"'))
+    project.hook("ours", DENY % "ours")
+    env = {"PICOHOOK_SYSTEM_CONFIG": str(system)}
+    for named in ([], ["--config", "picohook.toml"]):
+        assert f"{system}/a.toml is root's and needs no trust" in project("trust", env=env).out
+        assert asked(project(*CALL, "--json", *named, env=env)) == ["policy"]
+        assert f"{system}/a.toml (system, native, hooks: 1)" in project("list", *named, env=env).out
+    (system / "a.toml").write_text(table("policy", tiemout="3"))
+    for command in (CALL, ("list",), ("check",), ("mcp", "--", "true"), ("serve",), ("doctor",)):
+        done = project(*command, env=env)
+        assert done.code == 1
+        assert "hooks.policy.tiemout" in done.out + done.err

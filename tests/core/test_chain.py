@@ -453,7 +453,7 @@ class TestTime:
         ] * 7
         assert outcome.action == "continue"
 
-    async def test_slow_central_hooks_leave_half_of_the_time_to_local_ones(self, chain, says, clock):
+    async def test_slow_hooks_of_the_system_leave_half_of_the_time_to_others(self, chain, says, clock):
         def slow(question):
             clock.time = min(question.deadline, clock.time + 4)
             return CONTINUE
@@ -464,14 +464,14 @@ class TestTime:
 
         builtin = says("builtin", slow, layer="builtin")
         answers = [slow, hangs, CONTINUE]
-        central = [says(f"central {n}", answer, layer="central", retry=9) for n, answer in enumerate(answers)]
+        central = [says(f"central {n}", answer, layer="system", retry=9) for n, answer in enumerate(answers)]
         local = says("local", Deny("no"), layer="user")
         outcome = await chain("before_tool", builtin, *central, local, budget=20)
         assert [entry.duration for entry in outcome.trail] == [4, 4, 4, 0, 0]
-        assert outcome.trail[3].error == "the time of central hooks was used up before it was asked"
+        assert outcome.trail[3].error == "the time of the system's hooks was used up before it was asked"
         assert (outcome.action, outcome.hook) == ("deny_tool", "local")
 
-    async def test_a_local_guard_is_asked_again_before_a_central_one(self, chain, says, clock):
+    async def test_another_guard_is_asked_again_before_one_of_the_system(self, chain, says, clock):
         def second_time_slow(question):
             if question.payload.tool == "other":
                 clock.time = question.deadline
@@ -480,9 +480,9 @@ class TestTime:
         def forbids_other(question):
             return Deny("no") if question.payload.tool == "other" else CONTINUE
 
-        central = says("central", second_time_slow, layer="central", guard=True)
+        system = says("system", second_time_slow, layer="system", guard=True)
         local = says("local", forbids_other, layer="user", guard=True, on_failure="continue")
-        outcome = await chain("before_tool", central, local, says("edits", Modify({"tool": "other"})), budget=5)
+        outcome = await chain("before_tool", system, local, says("edits", Modify({"tool": "other"})), budget=5)
         assert (outcome.action, outcome.hook) == ("deny_tool", "local")
 
     async def test_a_guard_that_is_asked_too_late_denies(self, chain, says, clock):

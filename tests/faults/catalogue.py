@@ -139,6 +139,10 @@ FAULTS: dict[str, tuple[str, str]] = {
         "the project's hooks are asked all the same",
     ),
     "X13": ("a configuration inside the project of another", "adds hooks, and weakens none of the other"),
+    "X14": (
+        "a configuration or a variable that would switch off, replace or weaken a hook of root's",
+        "root's hook is asked first, as root wrote it; a file that others can change is refused",
+    ),
     "E2": ("a message of hundreds of thousands of values or names", "not decoded; its call fails"),
     "E3": ("a line of MCP that is too long, or has too many values", "an error for its call; the next line passes"),
     "E1": ("a pattern that backtracks, and a tool's name that makes it do so", "the engine never backtracks"),

@@ -127,5 +127,14 @@ PROMISES: dict[str, tuple[str, ...]] = {
         "test_X12_a_session_keeps_the_directory_that_it_began_in_wherever_its_agent_goes",
         "test_X13_an_inner_file_takes_no_time_from_outer_hooks",
     ),
+    "20. Root's hooks are asked first, and no configuration weakens them": (
+        "test_X14_its_hooks_are_asked_before_those_of_the_user_and_the_project",
+        "test_X14_a_configuration_that_is_named_does_not_replace_it",
+        "test_X14_it_is_refused_if_somebody_else_than_root_can_change_it",
+        "test_X14_the_variable_adds_a_directory_and_hides_none",
+        "test_X14_a_hook_of_its_name_takes_its_place_in_no_layer",
+        "test_X14_a_call_that_a_later_hook_changes_is_asked_about_again",
+        "test_slow_hooks_of_the_system_leave_half_of_the_time_to_others",
+    ),
 }
 """By the heading on that page."""

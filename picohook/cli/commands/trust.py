@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from ... import config as configs
-from ...config import Config, layers, model_endpoints as models, trust as trusted
+from ...config import Config, layers, model_endpoints as models, system_layer, trust as trusted
 from ...errors import ConfigError, Problem
 from .. import output
 from ..command import App, Json, require_file
@@ -45,6 +45,8 @@ def trust(
         return
     for settings in _load([require_file(config)] if config else _here("there is nothing to trust")):
         _trust(settings, as_json=as_json)
+    for settings in () if as_json else system_layer.configs():
+        output.line(f"{settings.path} is root's and needs no trust: its hooks are asked first, whatever you trust")
 
 
 def _here(otherwise: str) -> list[Path]:

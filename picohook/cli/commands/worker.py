@@ -72,7 +72,7 @@ async def _serve(
     *,
     watch: bool,
 ) -> None:
-    host = host_of(config, listeners=host_listeners, watch=watch)
+    host = host_of(config, listeners=host_listeners, watch=watch, _system=False)  # it serves hooks, and guards no agent
     hide_key()
     async with host:
         connection = _connect(settings)

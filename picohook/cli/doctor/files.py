@@ -93,7 +93,9 @@ def exposed_file(path: str) -> tuple[str, str] | None:
 def _trust(config: Config) -> Iterator[Finding]:
     path = str(config.path)
     if not config.found:
-        whose = "yours, in the layer `user`" if config.layer == "user" else "you named it"
+        whose = {"system": "root's, in the layer `system`", "user": "yours, in the layer `user`"}.get(
+            config.layer or "", "you named it"
+        )
         yield Finding(Level.OK, path, "trust", f"{whose}: it needs no trust")
         return
     try:
