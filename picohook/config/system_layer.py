@@ -81,7 +81,7 @@ def _read(path: Path) -> Config:
         problem = f"is in the format {config.dialect}, and the system's configurations are in picohook's own"
         raise ConfigError([Problem(escape(str(path)), "", problem)])
     hooks = tuple(map(_strengthened, config.hooks))
-    problems = []
+    problems: list[Problem] = []
     for spec in hooks:
         members = [member.examined for member in spec.members]
         files = [name for one in members for name in (*hook_files.programs(one), *hook_files.arguments(one))]
