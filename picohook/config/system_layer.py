@@ -78,18 +78,18 @@ def _read(path: Path) -> Config:
     _require_root(path)
     config = load(path)
     if config.dialect != "native":
-        problem = f"is in the format {config.dialect}, and the system's configurations are in picohook's own"
-        raise ConfigError([Problem(escape(str(path)), "", problem)])
+        message = f"is in the format {config.dialect}, and the system's configurations are in picohook's own"
+        raise ConfigError([Problem(escape(str(path)), "", message)])
     hooks = tuple(map(_strengthened, config.hooks))
     problems: list[Problem] = []
     for spec in hooks:
         members = [member.examined for member in spec.members]
         files = [name for one in members for name in (*hook_files.programs(one), *hook_files.arguments(one))]
         # Where a file is missing, nobody else may be able to put one.
-        places = {
-            name if os.path.isfile(name) else os.path.dirname(name): None for name in (*files, *spec.settings_files)
-        }
-        for place in filter(os.path.exists, places):
+        names = dict.fromkeys((*files, *spec.settings_files))
+        for place in filter(
+            os.path.exists, (name if os.path.isfile(name) else os.path.dirname(name) for name in names)
+        ):
             for problem in _not_roots(Path(place)):
                 at = config.key_paths[spec.name]
                 problems.append(replace(problem, file=escape(str(path)), where=at, message=str(problem), hint=""))

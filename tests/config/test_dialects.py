@@ -69,7 +69,7 @@ def test_the_mistakes_in_it_are_named(complaints: Complaints) -> None:
 
 
 def test_it_is_found_and_needs_trust(project: Path) -> None:
-    assert layers.project_configs(".") == [project / ".tiny/hooks.yaml"]
+    assert layers.project_configs(".") == [project]
     with pytest.raises(TrustError, match=r"hooks\.yaml: was found here and is not trusted yet"):
         layers.discover().require_trust()
     trust(load(project, found=True))
