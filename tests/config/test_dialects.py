@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,6 +16,8 @@ from picohook.config.dialects import DIALECTS, Dialect
 from picohook.config.trust import trust
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from picohook.config import Config
     from picohook.config.problems import Problems
     from tests.config.conftest import Complaints, Write
