@@ -75,8 +75,11 @@ class ClientApprover(FunctionHook):
     waits_for_person = True
 
     def __init__(self, tools: str) -> None:
-        """Take a pattern of tools, as in a filter."""
-        super().__init__("mcp_client", {APPROVE_TOOL.name: self._approve}, filter=Filter(tool=tools))
+        """Take a pattern of tools, as in a filter. Raises `ValueError` if it cannot be read."""
+        named = Filter(tool=tools)
+        if named.unreadable:
+            raise ValueError(named.unreadable)
+        super().__init__("mcp_client", {APPROVE_TOOL.name: self._approve}, filter=named)
         self.session: BaseSession
         self.ask: Callable[[str, dict[str, Any]], Awaitable[Any]]
         """Sends a request to an older client. Returns its result, or None if there is none."""
