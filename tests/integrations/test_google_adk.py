@@ -189,7 +189,7 @@ def llm_agent(adk, script, **more):
 
 def parts(adk):
     """Parts of a run that ask no hooks, by name: the agent, and what more is given to the app."""
-    from google.adk.agents.langgraph_agent import LangGraphAgent
+    from google.adk.agents import ManagedAgent
     from google.adk.apps.app import EventsCompactionConfig
     from google.adk.code_executors import UnsafeLocalCodeExecutor
     from google.adk.tools.environment_simulation.environment_simulation_plugin import EnvironmentSimulationPlugin
@@ -199,7 +199,7 @@ def parts(adk):
         return llm_agent(adk, script, code_executor=UnsafeLocalCodeExecutor(), **more)
 
     compaction = {"events_compaction_config": EventsCompactionConfig(compaction_interval=1, overlap_size=0)}
-    graph = LangGraphAgent.model_construct(name="graph", sub_agents=[])
+    managed = ManagedAgent.model_construct(name="managed", sub_agents=[])
     simulation = EnvironmentSimulationPlugin.__new__(EnvironmentSimulationPlugin)
     simulation.name = "simulation"
     return {
@@ -212,7 +212,7 @@ def parts(adk):
             lambda script: Workflow(name="w", edges=[("START", code(script))]),
             {},
         ),
-        "LangGraphAgent": (lambda _: graph, {}),
+        "ManagedAgent": (lambda _: managed, {}),
         "EventsCompactionConfig": (lambda script: llm_agent(adk, script), compaction),
         "EnvironmentSimulationPlugin": (lambda script: llm_agent(adk, script), {"plugins": [simulation]}),
     }
