@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import json
 import math
 import os
@@ -47,7 +48,8 @@ class JsonFile(NamedTuple):
             return cls(path, "", missing, project)
         try:
             text = data.decode()
-            return cls(path, text, decoded(text), project)
+            # An edit copies the document, which takes more of the stack than reading it.
+            return cls(path, text, copy.deepcopy(decoded(text)), project)
         except RecursionError:
             raise PicohookError(f"{path} is nested too deeply") from None
         except (json.JSONDecodeError, UnicodeDecodeError) as error:

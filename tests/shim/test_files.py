@@ -230,6 +230,7 @@ class TestAFileOfTheUsers:
             ('{"hooks": {"Stop": {}}}', "is not a hook file of Claude Code"),
             ("\udcff", "is not JSON"),
             ('{"a": 1e400}', "cannot be edited: 1e400 is not a number that can be written again"),
+            (f'{{"a": {"[" * 600}{"]" * 600}}}', "is nested too deeply"),
             ('{"a": NaN}', "cannot be edited: NaN is not a number that can be written again"),
             ('{"a": {"b": 1, "c": 2, "b": 3}}', "cannot be edited: it has the key 'b' twice: keep one of them"),
         ],
