@@ -13,7 +13,7 @@ from .turns import model_call, tool_call
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
-    from typing import Self, Unpack
+    from typing import Never, Self, Unpack
 
     from .blocking import BlockingHost
     from .config.document import PicoClaw
@@ -60,6 +60,8 @@ class Host(Engine):
         control: str | os.PathLike[str] | None = None,
         **settings: Unpack[EngineSettings],
     ) -> None:
+        if isinstance(hooks, str | os.PathLike):
+            raise PicohookError(f"Host takes hooks, not a file: Host.from_config({os.fspath(hooks)!r}) reads it")
         if watch:
             from .config.reload.watch import require_watchfiles  # noqa: PLC0415 - an extra
 
@@ -73,6 +75,15 @@ class Host(Engine):
         self._reloader: Reloader | None = None
         self._watch = watch
         self._control = control
+
+    if not TYPE_CHECKING:  # for type checkers, `with` has no such method
+
+        def __enter__(self) -> Never:
+            raise PicohookError(
+                "a Host is entered by `async with`; without an event loop, use `with Host.blocking(...)`"
+            )
+
+        __exit__ = __enter__
 
     @classmethod
     def from_config(

@@ -10,6 +10,8 @@ from pathlib import Path
 import preloaded
 
 ROOT = Path(__file__).parents[1]
+COMPILING = 600
+"""Seconds for a compiler that has kept nothing yet, on a busy machine."""
 NODE_MODULES = ROOT / "hooks_examples" / "typescript" / "node_modules"
 """TypeScript, and the types of Node."""
 JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"

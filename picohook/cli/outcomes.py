@@ -50,6 +50,9 @@ def _facts(outcome: Outcome[Any], before: Payload) -> Iterator[tuple[str, str]]:
         yield "result", shown(outcome.result.wire())
     for change in changes(before.wire(), outcome.payload.wire()):
         yield "changed", change
+    asked = [entry for entry in outcome.trail if not entry.skipped]
+    if outcome.action == words.CONTINUE and asked and all(entry.error for entry in asked):
+        yield "decided by", "no hook, since all that were asked failed: on_failure lets such a call pass"
     if not outcome.trail:
         yield "hooks", "no hook is asked at this stage"
     for entry in outcome.trail:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 
-from ..wire.did_you_mean import nearest
+from ..wire.did_you_mean import MEANT, nearest
 from .problems import meant, quoted
 
 if TYPE_CHECKING:
@@ -147,6 +147,8 @@ def _meant_key(model: type[BaseModel], path: KeyPath) -> str:
         )  # else: dict[str, ...]
     names = [field.alias or field.serialization_alias or name for name, field in here.model_fields.items()]
     known = [name for name in names if name not in NOT_KEYS]
+    if MEANT.get(str(path[-1]).lower()) in known:
+        return meant(MEANT[str(path[-1]).lower()], known)
     tables = ((name, _alone(field.annotation)) for name, field in here.model_fields.items())
     inside = [f"{name}.{path[-1]}" for name, table in tables if _is_model(table) and path[-1] in table.model_fields]
     return meant(path[-1], inside if len(inside) == 1 and not nearest(str(path[-1]), known) else known)

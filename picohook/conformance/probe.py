@@ -369,10 +369,6 @@ class _SignalledError(BaseException):
     pass
 
 
-def _terminated(*_: Any) -> None:
-    raise _SignalledError
-
-
 def serve(path: str | None, hold: float | None = None) -> None:
     """Run the probe on the standard streams. Write the report to the path, or without a path the failures to stderr.
 
@@ -382,7 +378,12 @@ def serve(path: str | None, hold: float | None = None) -> None:
     streams = Streams()
     probe = Probe(streams, path, hold)
     signalled = False
-    signal.signal(signal.SIGTERM, _terminated)
+
+    def terminated(*_: Any) -> None:
+        if not streams.closed:  # else the signal came after the end of the input, which is not read yet
+            raise _SignalledError
+
+    signal.signal(signal.SIGTERM, terminated)
     try:
         while not probe.over and streams.receive():
             while streams.lines and not probe.over:

@@ -36,6 +36,13 @@ class Streams:
         self.lines.extend(lines)
         return bool(data)
 
+    @property
+    def closed(self) -> bool:
+        """Whether the host has closed the input. There may be lines left to read."""
+        input_ = select.poll()
+        input_.register(0, select.POLLIN)
+        return any(event & select.POLLHUP for _, event in input_.poll(0))
+
     def send(self, data: bytes) -> None:
         """Write all of these bytes."""
         while data:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import HookRefusedError, HookReplyError
 from ..model.decisions import CONTINUE
 from ..model.replies import read_decision
+from ..process.advice import advice
 from ..process.states import HookState
 from ..process.supervisor import Supervisor
 from ..wire import words
@@ -110,7 +111,10 @@ class ProcessHook(Hook):
         # A PicoClaw hook is asked at all stages of a mode, including those that its configuration does not name.
         if answer.code == words.METHOD_NOT_FOUND and stage.name not in self.spec.stages and not stage.approves:
             return CONTINUE
-        raise HookRefusedError(f"error {answer.code}: {answer.error}", code=answer.code, hook=self.name)
+        why = f"error {answer.code}: {answer.error}"
+        if answer.code == words.METHOD_NOT_FOUND and stage.name in self.spec.stages:
+            why += f" (it has no handler for {stage.name}, which its `stages` name)"
+        raise HookRefusedError(why + advice(self.spec, "", answer.error), code=answer.code, hook=self.name)
 
     def notify(self, event: Event) -> None:
         channel = self._supervisor.channel

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from ..errors import HookCrashedError
 from ..wire.platforms import runs_descriptors
 from ..wire.regular_files import identity, open_regular
+from .advice import missing_file
 from .environment import environment, search_path
 
 if TYPE_CHECKING:
@@ -70,6 +71,8 @@ class Plan:
     session: ProcessSession = "shared"
     program: OpenProgram | None = None
     """The open program, if it was checked and can be started by its descriptor; None if it is started by its path."""
+    missing: str = ""
+    """Advice about a file that the command names and that does not exist. It matters if the process ends at once."""
 
     def close(self) -> None:
         """Close the program."""
@@ -111,6 +114,7 @@ def plan(spec: HookSpec, environ: Mapping[str, str], seen: Seen | None = None) -
         spec.stdio,
         spec.session,
         program_itself,
+        missing_file(arguments, cwd or "") if spec.run is None else "",
     )
 
 

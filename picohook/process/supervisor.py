@@ -21,9 +21,10 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from ..errors import HookCrashedError, HookError, HookTimeoutError, PicohookError
-from ..transport.channel import PIPE_ENDS, Channel, HookCounters
+from ..transport.channel import CLOSED_OUTPUT, PIPE_ENDS, Channel, HookCounters
 from ..wire.platforms import is_ending
 from ..wire.text import last_words
+from .advice import advice
 from .child import Child, SpawnDelayedError
 from .plan import ChangedError, plan
 from .restart import RestartBudget
@@ -51,6 +52,7 @@ EXIT_WAIT, END_WAIT = 0.2, 5.0
 process, and after one that shows that it is ending."""
 SHOWN_TAIL = 500
 """How many characters of stderr an error shows; its `stderr_tail` has more."""
+NOT_RUN = "does it call app.run(), or read its input in a loop, and stay in the foreground?"
 FAULT_GRACE = 0.5
 """Seconds from TERM to KILL for a process that broke the protocol or hangs."""
 
@@ -61,6 +63,9 @@ class _Life:
     def __init__(self, began: float) -> None:
         self.began = began
         """The time at which its start had its turn."""
+        self.program = ""
+        self.missing = ""
+        """Advice about a file that its command names and that does not exist."""
         self.pid = 0
         self.over = False
         self.fault = ""
@@ -312,7 +317,8 @@ class Supervisor:
     async def _spawn(self, life: _Life, planned: Plan) -> tuple[Child, Channel]:
         def exited() -> None:
             channel.drain()
-            self._over(life, "")
+            if not channel.end_is_explained():
+                self._over(life, "")
 
         try:
             child = await Child.start(
@@ -340,7 +346,7 @@ class Supervisor:
             tap=self._tap,
         )
         self._child = child
-        life.pid = child.pid
+        life.pid, life.program, life.missing = child.pid, planned.argv[0], planned.missing
         self._budget.started(self._reactor.now())
         self.starts += 1
         return child, channel
@@ -371,7 +377,7 @@ class Supervisor:
             if is_ending(child.pid):
                 with anyio.move_on_after(END_WAIT):
                     await child.exited.wait()
-        error = life.error or self._why(life, child, channel)
+        error = life.error or self._why(life, child)
         channel.close(error)
         if channel.failed_calls and not self.spec.retry:
             life.logged = str(error)
@@ -382,21 +388,28 @@ class Supervisor:
             await child.stop([(signal.SIGTERM, min(grace, FAULT_GRACE))])
         channel.release()
         # On a busy machine the end of a process may be seen after the end of its output.
-        return error if polite else life.error or self._why(life, child, channel, signalled=True)
+        return error if polite else life.error or self._why(life, child, signalled=True)
 
-    def _why(self, life: _Life, child: Child, channel: Channel, *, signalled: bool = False) -> HookError:
+    def _why(self, life: _Life, child: Child, *, signalled: bool = False) -> HookError:
         """Why the process ended. `signalled`: the host has sent a signal, so it caused an end by TERM or KILL."""
         if not life.over:
             return HookCrashedError("it is being stopped", hook=self.spec.name)
         ours = signalled and child.exit_code in {-signal.SIGTERM, -signal.SIGKILL}
         by_itself = child.exited.is_set() and (not life.fault or (life.fault in PIPE_ENDS and not ours))
         ended = f"it {child.describe_exit()}" if by_itself else f"{life.fault}, and was killed"
-        if by_itself and child.exit_code == 0 and not channel.wrote:
-            ended += " and wrote nothing: does it call app.run(), or read its input in a loop?"
+        if by_itself and child.exit_code == 0 and not life.ready:
+            ended += f" before it answered hook.hello: {NOT_RUN}"
+        elif life.fault == CLOSED_OUTPUT and not by_itself:
+            ended += ": keep standard output open, for the answers"
+        ended = self._with_words(ended, life, child)
+        return HookCrashedError(ended, hook=self.spec.name, exit_code=child.exit_code, stderr_tail=child.stderr_tail)
+
+    def _with_words(self, why: str, life: _Life, child: Child) -> str:
+        """The cause with the last words of the process, and what its author can do."""
         words = last_words(child.stderr_tail, SHOWN_TAIL)
         if words:
-            ended += f"; it said: {words}"
-        return HookCrashedError(ended, hook=self.spec.name, exit_code=child.exit_code, stderr_tail=child.stderr_tail)
+            why += f"; it said: {words}"
+        return why + (advice(self.spec, life.program, words) or ("" if life.ready else life.missing))
 
     def _unavailable(self) -> HookError:
         how = "it was given up" if self.state is HookState.FAILED else f"it is {self.state.value}"

@@ -13,6 +13,11 @@ NO_ENVELOPE = (
 """The most frequent mistakes of hook authors."""
 
 
+def hint_of_unknown(request_id: int) -> str:
+    """The advice for a reply with the id of no request."""
+    return f"it answers with the id {request_id}, which no request has: send back the id of the request"
+
+
 def hint_of_id(request_id: object) -> str:
     """The advice for a reply with this id, which is a string or a fraction."""
     return TEXT_ID if isinstance(request_id, str) else FRACTION_ID

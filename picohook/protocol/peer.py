@@ -21,7 +21,7 @@ from ..wire import words
 from ..wire.text import cut, show
 from . import hello
 from .codec import between_id_and_params, decode, encode, notification_line
-from .hints import hint_of_id, hint_of_line, number_meant
+from .hints import hint_of_id, hint_of_line, hint_of_unknown, number_meant
 from .known_reply import COMPACT, PlainReply, spelling_of
 from .lines import LineBuffer
 from .messages import InvalidLine, Notification, Reply, Request, Response
@@ -385,6 +385,8 @@ class Peer:
         late = type(request_id) is int and self._abandoned.pop(request_id, self) is None
         meant = number_meant(request_id)
         hint = hint_of_id(request_id) if meant is not None and self._waiting(meant) is not None else ""
+        if type(request_id) is int and not 0 < request_id < self._next_id:
+            hint = hint_of_unknown(request_id)
         return DroppedLine("a reply that no request waits for", show(line), late, hint)
 
     def _notification_received(self, message: Notification, line: bytes) -> PeerEvent:

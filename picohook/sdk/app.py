@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .calls import STAGES, AfterLLM, ApproveTool, BeforeLLM, BeforeTool, OfTool
-from .handlers import Handlers, Registry, is_plain, kinds_named, threaded
+from .handlers import Handlers, Registry, is_plain, kinds_named, require_one_argument, threaded
 from .serving import Server
 
 TYPE_CHECKING = False
@@ -85,6 +85,7 @@ class HookApp:
                 return lambda handler: register(handler, tool=tool, stream=stream, thread=thread)
             if not callable(handler):
                 raise TypeError(f'@app.{call.stage}: settings have names, like tool="bash"')
+            require_one_argument(handler, f"@app.{call.stage}")
             if call is AfterLLM:
                 self._registry.streams = stream and self._registry.streams is not False
             elif stream:
@@ -104,6 +105,7 @@ class HookApp:
         named = kinds_named(kinds)
 
         def register(handler: Handler) -> Handler:
+            require_one_argument(handler, "@app.on_event")
             self._registry.observers.append((named, threaded(handler) if thread else handler))
             return handler
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 CACHED = 1024
 """The number of tool names for which each stage remembers the matching handlers."""
 
-_COROUTINE = 0x80  # inspect.CO_COROUTINE
+_COROUTINE, _VARARGS = 0x80, 0x04  # inspect.CO_COROUTINE, inspect.CO_VARARGS
 
 
 class Handlers:
@@ -112,6 +112,17 @@ def is_plain(handler: Handler) -> bool:
     """Whether this is certainly a function whose result needs no `await`."""
     code = getattr(handler, "__code__", None)
     return code is not None and not code.co_flags & _COROUTINE
+
+
+def require_one_argument(handler: Handler, decorator: str) -> None:
+    """Raises `TypeError` for a function that cannot be called with one argument."""
+    code = getattr(handler, "__code__", None)
+    if code is not None:
+        most = code.co_argcount - hasattr(handler, "__self__")
+        least = most - len(getattr(handler, "__defaults__", None) or ())
+        if least > 1 or (not most and not code.co_flags & _VARARGS):
+            name = code.co_name
+            raise TypeError(f"{decorator}: {name} is called with one argument: write def {name}(call)")
 
 
 def threaded(function: Callable[..., Any]) -> Callable[..., Any]:

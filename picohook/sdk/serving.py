@@ -191,6 +191,9 @@ class Server:
                 self._later(lambda loop: loop.start(call, awaitable, handlers))
         except Exception as error:  # noqa: BLE001 - every request is answered
             self.fail(call, error)
+        except SystemExit:
+            self.warn(f"its handler of {call.stage} called exit() and answered nothing: return a decision instead")
+            raise
         finally:
             self._inline = None
 

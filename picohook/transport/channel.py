@@ -11,7 +11,7 @@ from ..errors import HandshakeError, HookCrashedError, HookError, HookReplyError
 from ..model.decisions import CONTINUE
 from ..model.replies import plain_decision
 from ..observe.rate_limit import RateLimit
-from ..protocol.hello import hello_line, slots_offered
+from ..protocol.hello import slots_offered
 from ..protocol.known_reply import CONTINUE_REPLY
 from ..protocol.messages import Reply
 from ..protocol.peer import DroppedLine, LineTooLong, NotificationReceived, Peer, PeerEvent
@@ -134,7 +134,7 @@ class Channel:
             else:
                 self._ignoring = True
                 self._silence = SilenceProbe(self._reactor, self._pipe)
-                why = await self._silence.reason(hello_line(call.request, self.name, modes))
+                why = await self._silence.reason()
             raise HandshakeError(f"hook.hello was not answered in time; {why}", hook=self.name) from None
         finally:
             del call  # it holds the error, whose traceback holds this frame
@@ -156,6 +156,10 @@ class Channel:
     def wrote(self) -> bool:
         """Whether the process has written anything."""
         return self._peer.received_bytes > 0
+
+    def end_is_explained(self) -> bool:
+        """Note the end of the process. Returns whether `hello` is about to raise the cause."""
+        return self._silence is not None and self._silence.ended()
 
     def _hinted(self, request: int) -> str:
         """The advice to add to a message; empty if no line gave any since this request was sent."""
@@ -223,7 +227,10 @@ class Channel:
         ended: list[tuple[Promise, Failure]] = []
         for call in calls:
             self._counters.timeouts += call.about is not None
-            message = f"no answer within {shown_seconds(call.timeout)} s{self._hinted(call.request)}"
+            message = f"no answer within {shown_seconds(call.timeout)} s"
+            if call.about is not None and call.deadline < call.limit:  # else the time of the whole chain was used up
+                message += " (approval_timeout)" if call.about.approves else " (timeout)"
+            message += self._hinted(call.request)
             ended.append((call, Failure(HookTimeoutError(message, hook=self.name))))
             self._strike(call.request)
             self._abandon(call)
@@ -311,7 +318,7 @@ class Channel:
     def _received(self, data: bytes) -> None:
         if self._ignoring or self._error is not None:
             if self._silence is not None:
-                self._silence.output_seen(len(data))
+                self._silence.output_seen(data)
             return
         ended: list[tuple[Promise, Any]] = []
         try:
@@ -362,7 +369,7 @@ class Channel:
         if isinstance(event, DroppedLine):
             self._line_dropped(event)
         elif isinstance(event, LineTooLong):
-            self._fault(f"it wrote a line longer than {event.limit} bytes")
+            self._fault(f"it wrote a line longer than {event.limit} bytes (max_line_bytes)")
         elif isinstance(event, NotificationReceived):
             self._notified(event.method, event.params)
 
@@ -403,7 +410,7 @@ class Channel:
                     told()
 
     def _ended(self) -> None:
-        if self._error is None:
+        if self._error is None and not self.end_is_explained():
             self._fault(CLOSED_OUTPUT)
 
     # Writing.

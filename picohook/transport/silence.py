@@ -1,20 +1,25 @@
-"""Finds out why a process did not answer hello: sends it more input, then ends its input, and watches for output."""
+"""Finds out why a process did not answer hello: waits a little, then ends its input, and looks at what it writes."""
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from .pipe import LinePipe
     from .reactor import Reactor
 
-LISTEN = 0.25
-"""Seconds that each attempt waits for output."""
-REPEATED_HELLOS = 48 * 1024
-"""Bytes of repeated hellos: they fit into a pipe, and their answers fill any usual output buffer."""
-SMALLEST_BUFFER = 4096
-"""Bytes that a program holds back at least if it buffers its output."""
+LISTEN, LISTEN_AT_END = 0.25, 0.25
+"""Seconds to wait for output, before and after the input ends."""
+LATE = "it answered after its time: set a longer hello_timeout if it starts slowly or the machine is busy"
+UNFLUSHED = (
+    "it answered when its input ended: flush standard output after each answer, and do not read to the end first"
+)
+ONE_SHOT = (
+    "it printed its result when its input ended: read the input line by line, and answer each line"
+    ' (a program that is asked once and ends is configured as `run = "..."`, not as `command`)'
+)
+DEAF = "it wrote nothing, and ended with its input: answer hook.hello, as every request"
+SILENT = "it wrote nothing at all: does it read its input line by line, and flush its output?"
 
 
 class SilenceProbe:
@@ -24,32 +29,35 @@ class SilenceProbe:
         self._reactor = reactor
         self._pipe = pipe
         self._output = reactor.waiter()
+        self._input_ended = False
 
-    def output_seen(self, size: int) -> None:
-        """Note that the process has written this many bytes."""
-        self._output.settle(size)
+    def output_seen(self, data: bytes) -> None:
+        """Note what the process has written."""
+        self._output.settle(data)
 
-    async def reason(self, hello: bytes) -> str:
-        """Why the process was silent, with advice. `hello`: the line that it did not answer."""
-        with suppress(OSError):
-            self._pipe.write([hello * (REPEATED_HELLOS // len(hello))])
-        if size := await self._listen():
-            if size < SMALLEST_BUFFER:
-                return (
-                    "it answered after its time: set a longer hello_timeout if it starts slowly or the machine is busy"
-                )
-            return "it buffers its answers: flush standard output after each one"
+    def ended(self) -> bool:
+        """Note that the process, or its output, has ended. Returns whether that is explained by the end of its input."""
+        if self._input_ended:
+            self._output.settle(b"")
+        return self._input_ended
+
+    async def reason(self) -> str:
+        """Why the process was silent, with advice."""
+        if await self._listen(LISTEN):
+            return LATE
         self._output = self._reactor.waiter()
+        self._input_ended = True
         self._pipe.close_write()
-        if await self._listen():
-            return (
-                "it answered when its input was closed: answer each line as it comes, and do not read to the end first"
-            )
-        return "it wrote nothing at all: does it read its input line by line, and flush its output?"
+        written = await self._listen(LISTEN_AT_END)
+        if written is None:
+            return SILENT
+        if not written:
+            return DEAF
+        return UNFLUSHED if b'"id"' in written else ONE_SHOT
 
-    async def _listen(self) -> int:
-        """Wait for output. Returns how many bytes came first; 0 if none came in time."""
+    async def _listen(self, seconds: float) -> bytes | None:
+        """Returns the first output; empty if the process ended without any, None if nothing happened in time."""
         try:
-            return int(await self._output.wait(self._reactor.now() + LISTEN))
+            return bytes(await self._output.wait(self._reactor.now() + seconds))
         except TimeoutError:
-            return 0
+            return None

@@ -35,7 +35,7 @@ YES = {
 }
 _END = {"stop", "abort", "halt", "cancel"}
 _EDIT = {"edit", "update", "replace", "rewrite", "change", "modified", "redact"}
-_ARE = {
+MEANT = {  # names of other systems, and ours
     "args": "arguments",
     "input": "arguments",
     "params": "arguments",
@@ -104,7 +104,7 @@ def _action_in(actions: Collection[str], name: str, value: Any) -> str:
 
 def _field(name: str, fields: Collection[str]) -> str:
     """The field that a name probably means; empty without a guess."""
-    meant = _ARE.get(name, name)
+    meant = MEANT.get(name, name)
     return meant if meant in fields else nearest(name, sorted(fields), SURE)
 
 

@@ -20,6 +20,8 @@ from picohook.model.stages import STAGES
 
 from .conftest import PATIENCE
 
+pytestmark = pytest.mark.timeout(toolchains.COMPILING + 60)
+
 ALL = ",".join(STAGES)
 LANGUAGES = ("python", "node", "typescript", "go", "rust", "bash")
 NEEDS = {
@@ -60,7 +62,7 @@ def in_shell(project, command):
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=100,
+        timeout=toolchains.COMPILING,
         check=False,
     )
 

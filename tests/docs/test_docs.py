@@ -270,7 +270,9 @@ def need(probe, install, where):
     """Skip the test unless this command works."""
     there = where / "probe"
     there.mkdir()
-    done = subprocess.run(["sh", "-c", probe], cwd=there, capture_output=True, check=False, text=True, timeout=100)
+    done = subprocess.run(
+        ["sh", "-c", probe], cwd=there, capture_output=True, check=False, text=True, timeout=toolchains.COMPILING
+    )
     if done.returncode != 0:
         pytest.skip(f"{install}: {done.stderr.strip()}")
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import preloaded
 import pytest
+import toolchains
 
 from .conftest import EXAMPLES, needed
 
@@ -50,7 +51,7 @@ class Language:
 
     def _compile(self, command: list[str], out: Path) -> None:
         out.mkdir()
-        built = subprocess.run(command, capture_output=True, check=False, text=True, timeout=100)
+        built = subprocess.run(command, capture_output=True, check=False, text=True, timeout=toolchains.COMPILING)
         if built.returncode != 0:
             out.rmdir()
             pytest.fail(f"{' '.join(command)}\n{built.stdout}{built.stderr}")

@@ -13,8 +13,11 @@ from pathlib import Path
 
 import preloaded
 import pytest
+import toolchains
 
 from .conftest import EXAMPLES
+
+pytestmark = pytest.mark.timeout(toolchains.COMPILING + 60)
 
 CLIENTS = EXAMPLES / "clients"
 EXPECTED = [
@@ -85,7 +88,9 @@ def test_an_agent_in_each_language_is_guarded_alike(language, config, kinds):
     command, over = LANGUAGES[language]
     need(command[0])
     with serving(config) if over == "socket" else contextlib.nullcontext(config) as place:
-        done = subprocess.run([*command, str(place)], capture_output=True, check=False, text=True, timeout=100)
+        done = subprocess.run(
+            [*command, str(place)], capture_output=True, check=False, text=True, timeout=toolchains.COMPILING
+        )
         assert (done.returncode, done.stderr) == (0, "")
         assert done.stdout.splitlines() == EXPECTED
     seen = kinds.read().split()
@@ -119,7 +124,7 @@ def test_its_instructions_work_when_copied(language, short_path, monkeypatch):
         capture_output=True,
         check=False,
         text=True,
-        timeout=100,
+        timeout=toolchains.COMPILING,
     )
     said = done.stdout.splitlines()
     assert (done.returncode, said[0], said[-1]) == (0, "password=[redacted]", "Tokyo: 18 \u00b0C, windy"), done.stderr

@@ -12,6 +12,7 @@ import subprocess
 import anyio
 import preloaded
 import pytest
+import toolchains
 
 from picohook import HookSpec, Host, LLMRequest, LLMResponse, Recorder, ToolCall
 from picohook.model.spec import Timeouts
@@ -21,6 +22,8 @@ from picohook.testing import RecordingHost
 
 from .conftest import EXAMPLES, needed
 from .languages import LANGUAGES, Language
+
+pytestmark = pytest.mark.timeout(toolchains.COMPILING + 60)
 
 PATIENT = Timeouts(hello=60, interceptor=60, chain=120)  # for a busy machine: nothing here is about time
 STAGES = ("before_llm", "before_tool", "approve_tool", "after_tool")
@@ -337,7 +340,7 @@ def test_the_readme_says_how_it_is_run(language, tmp_path):
         input=request(1, "hook.hello", version=1, modes=[]) + b"\n",
         capture_output=True,
         check=True,
-        timeout=100,
+        timeout=toolchains.COMPILING,
     )
     assert json.loads(done.stdout.splitlines()[-1])["result"]["ok"] is True
 

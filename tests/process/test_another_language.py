@@ -30,8 +30,8 @@ def perl(board, fault, **settings):
 ENDS = {
     "P1_mid_line": ("mid_line", "it exited with code 7"),
     "P1_segfault": ("segfault", "it was ended by SIGSEGV"),
-    "P5_no_stdout": ("no_stdout", "it closed its output, and was killed"),
-    "F1_endless": ("endless", "it wrote a line longer than 100000 bytes, and was killed"),
+    "P5_no_stdout": ("no_stdout", "it closed its output, and was killed: keep standard output open, for the answers"),
+    "F1_endless": ("endless", "it wrote a line longer than 100000 bytes (max_line_bytes), and was killed"),
     "R10_flood": ("flood", "in 10 s it wrote more than 100 lines that are not answers, and was killed"),
 }
 
@@ -52,7 +52,7 @@ async def test_a_hook_that_never_answers_is_killed_after_three_timeouts(case, bo
     async with Host([perl(board, case[1], timeout=0.2)], timeouts=FAR) as host:
         line = await board.line("perl")
         for _ in range(3):
-            assert (await host.before_tool(CALL)).trail[0].error == "no answer within 0.2 s"
+            assert (await host.before_tool(CALL)).trail[0].error == "no answer within 0.2 s (timeout)"
         await line.dead()
 
 

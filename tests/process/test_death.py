@@ -190,7 +190,10 @@ async def test_a_hook_that_ignores_the_end_of_its_stdin_gets_sigterm(board):
 async def test_P5_a_process_that_closes_its_stdout_is_killed_and_its_calls_fail(board):
     async with Host([scripted("h", board.call("h"), SERVE, restart=ONCE)], timeouts=FAR) as host:
         line = await board.line("h")
-        assert await error_of(host, ["close", 1], HANG) == "it closed its output, and was killed"
+        assert (
+            await error_of(host, ["close", 1], HANG)
+            == "it closed its output, and was killed: keep standard output open, for the answers"
+        )
         await line.dead()
 
 

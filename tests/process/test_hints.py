@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-
 import pytest
 
 from picohook import HookSpec, Host, RestartPolicy, Timeouts, ToolCall
@@ -43,7 +41,10 @@ async def cause(spec, journal):
 
 async def test_a_hook_that_ends_without_output_is_told_to_read_in_a_loop(journal):
     said = await cause(shell("exit 0", hello_timeout=60), journal)
-    assert said == "it exited with code 0 and wrote nothing: does it call app.run(), or read its input in a loop?"
+    assert said == (
+        "it exited with code 0 before it answered hook.hello:"
+        " does it call app.run(), or read its input in a loop, and stay in the foreground?"
+    )
 
 
 WRITES = {
@@ -72,7 +73,7 @@ async def test_a_question_answered_with_such_a_line_shows_the_hint_too():
     answer = """echo '{"jsonrpc":"2.0","id":"2","result":{}}'; exec sleep 1000"""
     async with Host([shell(GREETS + answer, hello_timeout=60, timeout=2)], timeouts=FAR) as host:
         (entry,) = (await host.before_tool(ToolCall(tool="bash"))).trail
-    assert entry.error.startswith("no answer within 2 s: it sends the id back as a string")
+    assert entry.error.startswith("no answer within 2 s (timeout): it sends the id back as a string")
 
 
 async def test_a_mistake_on_many_lines_is_reported_once(journal):
@@ -85,21 +86,28 @@ async def test_a_mistake_on_many_lines_is_reported_once(journal):
     assert [record["line"] for record in warned] == ["line 0"]
 
 
-async def test_a_hook_that_reads_to_the_end_of_its_input_is_told_so(journal, monkeypatch):
-    monkeypatch.setattr(silence, "LISTEN", 2.0)
-    said = await cause(shell(f"cat > /dev/null; echo '{HELLO}'"), journal)
-    assert "it answered when its input was closed: answer each line as it comes" in said
-    assert "flush" not in said
+ENDINGS = {
+    "one shot": ("""cat > /dev/null; echo '{"action":"continue"}'""", "it printed its result when its input ended: "),
+    "reads all": (
+        f"cat > /dev/null; echo '{HELLO}'",
+        "it answered when its input ended: flush standard output after each",
+    ),
+    "no flush": (f"exec sed 's/.*/{HELLO}/'", "it answered when its input ended: flush standard output after each"),
+    "no greeting": ("while read line; do :; done", "it wrote nothing, and ended with its input: answer hook.hello"),
+}
 
 
-@pytest.mark.skipif(shutil.which("sed") is None, reason="needs sed, which holds back what it writes to a pipe")
-async def test_a_hook_that_does_not_flush_is_told_so(journal, monkeypatch):
-    monkeypatch.setattr(silence, "LISTEN", 60.0)
-    said = await cause(shell(f"exec sed 's/.*/{HELLO}/'"), journal)
-    assert said.endswith("it buffers its answers: flush standard output after each one")
+async def test_a_hook_that_does_not_answer_hello_is_told_why_and_gets_one_hello(journal, monkeypatch, tmp_path):
+    monkeypatch.setattr(silence, "LISTEN_AT_END", 60.0)
+    hooks = [shell(script, name=name) for name, (script, _) in ENDINGS.items()]
+    hooks.append(shell(f"cat > '{tmp_path}/input'; :", name="reads"))
+    *said, _ = await causes(hooks, journal)
+    for why, (name, (_, advice)) in zip(said, ENDINGS.items(), strict=True):
+        assert why.startswith(f"hook.hello was not answered in time; {advice}"), name
+    assert (tmp_path / "input").read_text().count("hook.hello") == 1
 
 
 async def test_a_hook_that_answers_after_its_time_is_told_so(journal, monkeypatch):
     monkeypatch.setattr(silence, "LISTEN", 60.0)
-    said = await cause(shell(f"read hello; read again; echo '{HELLO}'; exec cat > /dev/null"), journal)
+    said = await cause(shell(f"read hello; sleep 1; echo '{HELLO}'; exec cat > /dev/null"), journal)
     assert said.endswith("set a longer hello_timeout if it starts slowly or the machine is busy")

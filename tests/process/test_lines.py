@@ -47,7 +47,7 @@ async def test_F1_an_endless_line_is_a_kill_at_the_limit(board):
     async with Host([spec], timeouts=FAR) as host:
         line = await board.line("h")
         error = await error_of(host, ["flood", 1, "x" * 1000])
-        assert error == "it wrote a line longer than 100000 bytes, and was killed"
+        assert error == "it wrote a line longer than 100000 bytes (max_line_bytes), and was killed"
         await line.dead()
 
 
@@ -55,7 +55,7 @@ async def test_F1_the_cause_is_named_even_if_the_process_ends_at_once():
     spec = scripted("h", max_line_bytes=1000, restart=ONCE)
     async with Host([spec], timeouts=FAR) as host:
         error = await error_of(host, ["flood", 1, "x", 5000], ["exit", 0])
-        assert error == "it wrote a line longer than 1000 bytes, and was killed"
+        assert error == "it wrote a line longer than 1000 bytes (max_line_bytes), and was killed"
 
 
 @pytest.mark.parametrize("size", [2000, 2001])

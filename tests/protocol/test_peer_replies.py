@@ -163,6 +163,15 @@ class TestWhatMatchesNothing:
         hook.take(1)
         assert [token for token, _ in hook.says({"id": request, "result": {}})] == ["asked"]
 
+    def test_an_answer_with_the_id_of_no_request_is_told_so(self, hook):
+        request = hook.ask("asked")
+        hook.take()
+        told = "which no request has: send back the id of the request"
+        said = hook.says(*({"id": one, "result": {}} for one in (request + 1, 0, -1, request)))
+        assert [told in noise.hint for noise in said[:3]] == [True] * 3
+        (again,) = hook.says({"id": request, "result": {}})
+        assert again.hint == ""
+
     def test_R6_a_batch_is_one_bad_line(self, hook):
         hook.ask("asked")
         hook.take()

@@ -1,0 +1,47 @@
+"""What the author of a hook can do about its failure: the way out, to put behind the cause."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from typing import TYPE_CHECKING
+
+from ..wire.did_you_mean import nearest
+from .environment import environment
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..model.spec import HookSpec
+
+_NO_MODULE = re.compile(r"No module named '?(\w+)")
+_NOT_SET = re.compile(r"KeyError|unset|unbound|not set|must be set|not found|missing|required|undefined", re.IGNORECASE)
+
+
+def advice(spec: HookSpec, program: str, said: str) -> str:
+    """The way out of a failure, in parentheses, from what the hook said about it; empty if it is not a typical one."""
+    found = _NO_MODULE.search(said)
+    if found is not None:
+        other = f", or name one that has it in the command: {sys.executable}" if found[1] == "picohook" else ""
+        return f" (install {found[1]} for its Python, which is {program}{other})"
+    if _NOT_SET.search(said):
+        given = environment(spec, os.environ)
+        lacks = [name for name in os.environ if name not in given and re.search(rf"\b{re.escape(name)}\b", said)]
+        if lacks:
+            return f' ({lacks[0]} is set here, and hooks do not inherit it: inherit_env = ["{lacks[0]}"])'
+    return ""
+
+
+def missing_file(arguments: Sequence[str], directory: str) -> str:
+    """A file that the command names and that does not exist, as a way out; empty if there is none. This reads the disk."""
+    for argument in arguments:
+        path = os.path.join(directory, argument)
+        if argument.startswith("-") or not os.path.splitext(argument)[1] or os.path.exists(path):
+            continue
+        try:
+            near = nearest(os.path.basename(path), os.listdir(os.path.dirname(path)))
+        except OSError:
+            near = ""
+        return f" ({path} does not exist{near and f': did you mean {near}?'})"
+    return ""
