@@ -8,6 +8,7 @@ from typing import Annotated, Any, TypeVar
 import typer
 from typer.core import TyperCommand
 
+from ..wire.did_you_mean import file_meant
 from .log import verbose
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -65,7 +66,8 @@ def _metavar(param: Any) -> str:
 def require_file(named: Path) -> Path:
     """Return the path, or raise `typer.BadParameter` if it does not exist."""
     if not named.is_symlink() and not named.exists():
-        raise typer.BadParameter(f"there is no file {named}")
+        near = file_meant(str(named))
+        raise typer.BadParameter(f"there is no file {named}" + (f": did you mean {near}?" if near else ""))
     return named
 
 

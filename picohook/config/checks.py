@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_args
 from pydantic import BaseModel, ValidationError
 
 from ..wire.did_you_mean import MEANT, nearest
+from ..wire.words import EVENT_KINDS, RUNTIME_KINDS
 from .problems import meant, quoted
 
 if TYPE_CHECKING:
@@ -97,6 +98,8 @@ def _sentence(
             message = f"must be {detail['ctx']['ge']} or more, not {quoted(value)}"
         case "less_than_equal":
             message = f"must be {detail['ctx']['le']} or less, not {quoted(value)}"
+        case "dict_type" | "model_type" if path[0] == "hooks" and len(path) < _HOOK_DEPTH:
+            hint = "each hook has a table with its name: [hooks.NAME]"
         case "string_type" if "env" in path and not isinstance(value, dict | list):
             hint = f"in quotes: {quoted(quoted(value))}"
         case "bool_type" if one_of_two:
@@ -118,6 +121,8 @@ def _as_json(value: Any) -> str:
     return f"the number {quoted(value)}"
 
 
+_HOOK_DEPTH = 3
+"""The length of the shortest key path inside a hook's table."""
 _EXPECTED = {
     "float_type": "a number of seconds above 0",
     "greater_than": "a number of seconds above 0",
@@ -134,7 +139,10 @@ _EXPECTED = {
 
 def _not_among(value: Any, choices: list[str], path: KeyPath) -> tuple[str, str]:
     if not _STAGE_FIELDS.isdisjoint(path[-2:]):
-        return f"{quoted(value)} is not a stage", meant(value, choices)
+        is_event = isinstance(value, str) and (value in EVENT_KINDS or value in RUNTIME_KINDS)
+        return f"{quoted(value)} is not a stage", "it is an event: name it in observe" if is_event else meant(
+            value, choices
+        )
     return f"{quoted(value)} is not one of {', '.join(choices)}", ""
 
 
@@ -151,7 +159,16 @@ def _meant_key(model: type[BaseModel], path: KeyPath) -> str:
         return meant(MEANT[str(path[-1]).lower()], known)
     tables = ((name, _alone(field.annotation)) for name, field in here.model_fields.items())
     inside = [f"{name}.{path[-1]}" for name, table in tables if _is_model(table) and path[-1] in table.model_fields]
+    if here is model and not inside and _is_key_of_hooks(model, str(path[-1])):
+        return "in the table of a hook: [hooks.NAME]"
     return meant(path[-1], inside if len(inside) == 1 and not nearest(str(path[-1]), known) else known)
+
+
+def _is_key_of_hooks(model: type[BaseModel], key: str) -> bool:
+    """Whether this is the model of a file with tables of hooks, and they have the key."""
+    hooks = model.model_fields.get("hooks")
+    kinds = get_args(hooks.annotation)[1:] if hooks is not None else ()
+    return any(_is_model(kind) and key in kind.model_fields for kind in kinds)
 
 
 def _alone(annotation: Any) -> Any:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import ConfigError, Problem
 from ..wire import written_files
+from ..wire.did_you_mean import file_meant
 from ..wire.regular_files import open_regular, read_open, too_large
 from ..wire.text import escape
 
@@ -39,7 +40,8 @@ def read(path: Path, problems: Problems, most: int = MOST) -> bytes:
         finally:
             os.close(descriptor)
     except FileNotFoundError:
-        problems.fail("", "there is no such file")
+        near = file_meant(os.fspath(path))
+        problems.fail("", "there is no such file", f"did you mean {near}?" if near else "")
     except OSError as error:
         refused = error.strerror or str(error)
         problems.fail("", refused.removeprefix("it ") if refused.startswith("it is ") else f"cannot be read: {refused}")

@@ -62,7 +62,8 @@ def check_observe(kinds: Any, problems: Problems, at: KeyPath, *, also: tuple[st
     for index, kind in enumerate(kinds if isinstance(kinds, list) else ()):
         if isinstance(kind, str) and kind not in KINDS and not kind.startswith(also):
             known = words.RUNTIME_KINDS if "." in kind else words.EVENT_KINDS
-            problems.add((*at, index), f"{quoted(kind)} is not an event kind", meant(kind, known))
+            hint = "it is a stage: name it in stages" if kind in STAGES else meant(kind, known)
+            problems.add((*at, index), f"{quoted(kind)} is not an event kind", hint)
 
 
 def check_env(env: Any, problems: Problems, at: KeyPath, *, found: bool) -> None:

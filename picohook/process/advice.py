@@ -7,7 +7,7 @@ import re
 import sys
 from typing import TYPE_CHECKING
 
-from ..wire.did_you_mean import nearest
+from ..wire.did_you_mean import file_meant, nearest
 from .environment import environment
 
 if TYPE_CHECKING:
@@ -39,9 +39,25 @@ def missing_file(arguments: Sequence[str], directory: str) -> str:
         path = os.path.join(directory, argument)
         if argument.startswith("-") or not os.path.splitext(argument)[1] or os.path.exists(path):
             continue
-        try:
-            near = nearest(os.path.basename(path), os.listdir(os.path.dirname(path)))
-        except OSError:
-            near = ""
+        near = file_meant(path)
         return f" ({path} does not exist{near and f': did you mean {near}?'})"
     return ""
+
+
+def missing_program(program: str, path: str = "") -> str:
+    """The way out where a program is neither at its `path` nor on the PATH; empty without a guess. This reads the disk."""
+    if program.startswith("~") or "$" in program:
+        return ' (~ and $NAME are for a shell: write the path out, or the command as run = "...")'
+    if any(map(str.isspace, program)):
+        return ' (a command has one element an argument; a shell takes it as run = "...")'
+    if path:
+        near = file_meant(path)
+    else:
+        names: set[str] = set()
+        for directory in os.get_exec_path():
+            try:
+                names.update(os.listdir(directory))
+            except OSError:
+                pass
+        near = nearest(program, names, 0.8)
+    return f" (did you mean {near}?)" if near else ""

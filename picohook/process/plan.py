@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from ..errors import HookCrashedError
 from ..wire.platforms import runs_descriptors
 from ..wire.regular_files import identity, open_regular
-from .advice import missing_file
+from .advice import missing_file, missing_program
 from .environment import environment, search_path
 
 if TYPE_CHECKING:
@@ -96,11 +96,11 @@ def plan(spec: HookSpec, environ: Mapping[str, str], seen: Seen | None = None) -
     if os.sep in program:
         found = os.path.join(cwd or _here(spec, program), program)
         if not os.path.exists(found):
-            raise _cannot(spec, f"{found} does not exist")
+            raise _cannot(spec, f"{found} does not exist{missing_program(program, found)}")
     else:
         on_path = shutil.which(program, path=search_path(spec, environ))
         if on_path is None:
-            raise _cannot(spec, f"the command {program!r} is not on the PATH")
+            raise _cannot(spec, f"the command {program!r} is not on the PATH{missing_program(program)}")
         found = os.path.abspath(on_path)
     expected = (seen or {}).get(os.path.normpath(found))
     program_itself = _check_runnable(spec, found, expected)

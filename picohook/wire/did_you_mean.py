@@ -50,6 +50,7 @@ MEANT = {  # names of other systems, and ours
     "output": "for_llm",
     "user_input": "prompt",
     "system": "system_prompt",
+    "timeout_ms": "timeout",
 }
 
 
@@ -116,3 +117,14 @@ def nearest(word: str, words: Iterable[str], likeness: float = 0.6) -> str:
 
     near = difflib.get_close_matches(word, words, 1, likeness)
     return near[0] if near else ""
+
+
+def file_meant(path: str) -> str:
+    """The name of the file beside this path that is most like its own; empty without a guess. This reads the disk."""
+    import os  # noqa: PLC0415 - for mistakes only
+
+    directory, name = os.path.split(path)
+    try:
+        return nearest(name, os.listdir(directory or "."), SURE)
+    except OSError:
+        return ""

@@ -8,6 +8,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from ..problems import quoted
+from .hints import hint_of
 from .limits import MOST_DEPTH, MOST_VALUES, TOO_DEEP, TOO_MANY
 from .toml import parse_toml
 from .yaml import parse_yaml
@@ -51,7 +52,8 @@ def parse_json(text: str, problems: Problems) -> Any:
     try:
         return json.loads(text, object_pairs_hook=_object)
     except json.JSONDecodeError as error:
-        problems.fail(f"line {error.lineno}, column {error.colno}", f"is not JSON: {error.msg}")
+        place = f"line {error.lineno}, column {error.colno}"
+        problems.fail(place, f"is not JSON: {error.msg}", hint_of(error.msg, text, error.lineno))
 
 
 def _parse_jsonc(text: str, problems: Problems) -> Any:

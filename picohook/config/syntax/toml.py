@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+from .hints import hint_of
 from .limits import MOST_DEPTH, MOST_VALUES, TOO_DEEP
 
 if TYPE_CHECKING:
@@ -32,9 +33,9 @@ def parse_toml(text: str, problems: Problems) -> Any:
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        found = re.fullmatch(r"(?s)(.*) \(at (line \d+, column \d+|end of document)\)", str(error))
-        message, place = found.groups() if found else (str(error), "")
-        problems.fail(place, f"is not TOML: {message}")
+        found = re.fullmatch(r"(?s)(.*) \(at (line (\d+), column \d+|end of document)\)", str(error))
+        message, place, line = found.groups() if found else (str(error), "", None)
+        problems.fail(place, f"is not TOML: {message}", hint_of(message, text, int(line or 1)))
 
 
 def _check_keys(text: str, problems: Problems) -> None:

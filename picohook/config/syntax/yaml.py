@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from .hints import hint_of
 from .limits import MOST_DEPTH, MOST_VALUES, TOO_DEEP, TOO_MANY
 
 if TYPE_CHECKING:
@@ -50,7 +51,8 @@ def parse_yaml(text: str, problems: Problems) -> Any:
             loader.dispose()
     except yaml.MarkedYAMLError as error:
         message = ", ".join(filter(None, (error.context, error.problem)))
-        problems.fail(_line_of(error.problem_mark), f"is not YAML: {message}")
+        line = error.problem_mark.line + 1 if error.problem_mark else 1
+        problems.fail(_line_of(error.problem_mark), f"is not YAML: {message}", hint_of(message, text, line))
     except yaml.reader.ReaderError as error:
         problems.fail(f"character {error.position}", f"is not YAML: {error.reason}")
 

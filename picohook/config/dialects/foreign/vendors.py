@@ -5,6 +5,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ....model.spec import HookSpec
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
@@ -89,7 +91,11 @@ def _has_key(document: Mapping[str, Any], keys: frozenset[str]) -> bool:
 
 def _has_lists(document: Mapping[str, Any]) -> bool:
     hooks = document.get("hooks")
-    return isinstance(hooks, dict) and bool(hooks) and all(isinstance(entries, list) for entries in hooks.values())
+    if not isinstance(hooks, dict) or not hooks.keys().isdisjoint(
+        HookSpec.model_fields
+    ):  # else a hook without its name
+        return False
+    return bool(hooks) and all(isinstance(entries, list) for entries in hooks.values())
 
 
 VENDOR_FILES: dict[DialectName, VendorFiles] = {
