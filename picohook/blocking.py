@@ -74,7 +74,7 @@ class BlockingHost:
         if self._portal is None:
             raise PicohookError("the host is not running: use it inside `with`")
         if self._closed:
-            raise PicohookError("the host is closed")
+            raise PicohookError("the host is closed: use it inside its `with`, and make another one afterwards")
         self._host._mounted.require_own()  # noqa: SLF001 - the same object in two forms
         return self._portal.call(function, *arguments)
 

@@ -105,7 +105,11 @@ def _write(text: str) -> None:
         # Buffered text is dropped: otherwise it fails again when the interpreter ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
         if isinstance(failure, BrokenPipeError):
-            raise  # typer handles this one without a message
+            from typer import Exit  # noqa: PLC0415 - rarely needed
+
+            raise Exit(
+                1
+            ) from None  # the reader has gone, and that is no error of anything else that is read or written
         raise PicohookError(f"standard output cannot be written: {failure.strerror}") from None
 
 

@@ -98,7 +98,7 @@ def _sentence(
             message = f"must be {detail['ctx']['ge']} or more, not {quoted(value)}"
         case "less_than_equal":
             message = f"must be {detail['ctx']['le']} or less, not {quoted(value)}"
-        case "dict_type" | "model_type" if path[0] == "hooks" and len(path) < _HOOK_DEPTH:
+        case "dict_type" | "model_type" if path[:1] == ("hooks",) and len(path) < _HOOK_DEPTH:
             hint = "each hook has a table with its name: [hooks.NAME]"
         case "string_type" if "env" in path and not isinstance(value, dict | list):
             hint = f"in quotes: {quoted(quoted(value))}"

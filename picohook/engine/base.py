@@ -248,7 +248,11 @@ def _weakly(method: Callable[[T], None]) -> Callable[[T], None]:
 
 
 def _as_hook(given: Hook | HookSpec) -> Hook:
-    return make_hook(given) if isinstance(given, HookSpec) else given
+    if isinstance(given, HookSpec):
+        return make_hook(given)
+    if not hasattr(given, "spec"):
+        raise PicohookError(f"hooks are a list of HookSpec and Hook objects, and {given!r} is neither")
+    return given
 
 
 def _in_session_layer(given: Hook | HookSpec) -> Hook | HookSpec:

@@ -175,7 +175,7 @@ class MountedHooks(Arrangement):
             raise PicohookError("the host is not running: use it inside `async with`")
         if self._closed:
             self.require_own()
-            raise PicohookError("the host is closed")
+            raise PicohookError("the host is closed: use it inside its `async with`, and make another one afterwards")
         return self._reactor
 
     def require_here(self) -> Reactor:

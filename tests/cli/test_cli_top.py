@@ -114,11 +114,12 @@ def test_once_is_one_line_or_one_table(project, agent):
     assert (programs.code, programs.err, people.code, people.err) == (0, "", 0, "")
     (one, two) = programs.json["hooks"]
     assert (one["calls"], one["calls_per_second"], one["restarts"], two["state"]) == (3, 0.0, 0, "failed")
-    columns = ["hook", "state", "pid", "calls/s", "p50 ms", "p99 ms", "failed", "drops", "restarts", "memory"]
-    head, *rows = people.out.splitlines()
+    columns = ["hook", "state", "pid", "calls/s", "p50 ms", "p99 ms", "denied", "failed", "drops", "restarts", "memory"]
+    head, *rows, error = people.out.splitlines()
     assert head.split() == " ".join(columns).split()
     assert rows[0].split()[:4] == ["one", "ready", str(one["pid"]), "0.0"]
-    assert rows[1].split()[:4] == ["two", "failed", "-", "0.0"]
+    assert rows[1].split()[:4] == ["two", "failed", "-", "-"]
+    assert error.startswith("two: it was given up: it exited with code 1")
     assert rows[1].split()[-4:] == ["3", "0", "0", "-"]
 
 
@@ -141,6 +142,17 @@ def test_it_ends_quietly_when_its_reader_has_gone(project, agent):
     assert (json.loads(shown)["hooks"][0]["name"], code, done.err) == ("one", "1", "")
 
 
+def test_watching_a_host_ends_quietly_when_its_reader_has_gone(project, agent):
+    with project.start("control", "watch", "--control", "host.sock") as watch:
+        agent.ask(0)
+        while not select.select([watch.stdout], [], [], 0.05)[0]:
+            agent.ask(1)
+        watch.stdout.close()
+        while watch.poll() is None:
+            agent.ask(1)
+        assert (watch.returncode, watch.stderr.read()) == (1, "")
+
+
 def test_a_live_view_without_a_terminal_is_wrong_usage(project):
     done = project("top", "--control", "host.sock")
 
@@ -149,7 +161,12 @@ def test_a_live_view_without_a_terminal_is_wrong_usage(project):
 
 
 def status(name="h", *, starts=1, dropped=(0, 0), pid=None, **executions):
-    stage = {"failures": {"timeout": 1, "reply": 2}, "p50_ms": 0.2, "p99_ms": 0.9}
+    stage = {
+        "decisions": {"deny_tool": 4, "continue": 9},
+        "failures": {"timeout": 1, "reply": 2},
+        "p50_ms": 0.2,
+        "p99_ms": 0.9,
+    }
     hook = {
         "name": name,
         "state": "ready",
@@ -172,7 +189,7 @@ def test_rates_compare_two_looks():
     rates = {name: stage["calls_per_second"] for name, stage in hook["stages"].items()}
     assert rates == {"before_tool": 5.0, "after_tool": 0.5, "before_llm": 0.5}
     assert (hook["calls"], hook["calls_per_second"], hook["failures"]) == (26, 6.0, 9)
-    assert (hook["dropped"], hook["restarts"], hook["memory_bytes"]) == (7, 2, 4096)
+    assert (hook["dropped"], hook["restarts"], hook["memory_bytes"], hook["denials"]) == (7, 2, 4096, 12)
 
 
 def test_a_first_look_has_no_rates_and_a_replaced_hook_has_its_own():

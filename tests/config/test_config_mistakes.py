@@ -25,6 +25,7 @@ LOADER = (
 )
 STAGES = ", ".join(get_args(StageName))
 NEITHER = f"is never asked and never told: it has neither stages nor observe (known: {STAGES})"
+NAMED = "each hook has a table with its name: [hooks.NAME]"
 KNOWN = "known: $schema, defaults, hooks, foreign, audit, model, nats, picoclaw, proof_of_life"
 
 
@@ -147,8 +148,8 @@ def test_a_hook_needs_something_to_run_and_a_stage_or_an_event(
         ("[defaults]\nenv = { A = 1 }\n[hooks]", 'defaults.env.A: must be text, not 1 (in quotes: "1")'),
         ("[hook.gate]", 'hook: unknown key (did you mean "hooks"?)'),
         ("on_failure = 'deny'\n[hooks]", 'on_failure: unknown key (did you mean "defaults.on_failure"?)'),
-        ("hooks = []", "hooks: must be a table of keys and values, not a list"),
-        ("[hooks]\ngate = 'gate.py'", 'hooks.gate: must be a table of keys and values, not "gate.py"'),
+        ("hooks = []", f"hooks: must be a table of keys and values, not a list ({NAMED})"),
+        ("[hooks]\ngate = 'gate.py'", f'hooks.gate: must be a table of keys and values, not "gate.py" ({NAMED})'),
         (
             "# nothing but a comment",
             "has no hooks (a hook is a table [hooks.NAME] with a command, and stages or observe)",
@@ -226,7 +227,11 @@ class TestSyntax:
         [
             ("a.toml", "[hooks.a]\ncommand = [x]\n", "line 2, column 12: is not TOML: Invalid value"),
             ("a.toml", "a = [", "end of document: is not TOML: Invalid value"),
-            ("a.toml", "[hooks.a]\ndir = 'a'\ndir = 'b'\n", "line 3, column 10: is not TOML: Cannot overwrite a value"),
+            (
+                "a.toml",
+                "[hooks.a]\ndir = 'a'\ndir = 'b'\n",
+                "line 3, column 10: is not TOML: Cannot overwrite a value (this key was given before: keep one)",
+            ),
             ("a.json", '{\n  "hooks": }', "line 2, column 12: is not JSON: Expecting value"),
             (
                 "a.yaml",

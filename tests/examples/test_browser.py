@@ -158,7 +158,7 @@ async def test_a_page_that_is_closed_approves_nothing(web_approval, person):
     await person.opens(url)
     await person.sees(calls=0)
     [outcome] = outcomes
-    assert (outcome.approved, outcome.reason) == (False, "hook person failed: no answer within 5 s")
+    assert (outcome.approved, outcome.reason) == (False, "hook person failed: no answer within 5 s (approval_timeout)")
 
 
 class Elsewhere(BaseHTTPRequestHandler):

@@ -9,6 +9,7 @@ from typing import IO, TYPE_CHECKING, Annotated, Any, NamedTuple, cast
 
 import typer
 
+from ...wire import words
 from ...wire.text import escape
 from .. import live, output, stats
 from ..command import App, Json, seconds
@@ -22,9 +23,10 @@ if TYPE_CHECKING:
 app = App()
 
 _STYLES = {"ready": "green", "failed": "bold red"}
-_NUMBERS = ("calls/s", "p50 ms", "p99 ms", "failed", "drops", "restarts", "memory")
+_DENIALS = (words.DENY, words.ABORT_TURN, words.HARD_ABORT)
+_NUMBERS = ("calls/s", "p50 ms", "p99 ms", "denied", "failed", "drops", "restarts", "memory")
 _COLUMNS = live.Columns(
-    ("hook", "state", "pid", *_NUMBERS), frozenset(_NUMBERS), ("pid", "memory", "drops", "p50 ms", "restarts")
+    ("hook", "state", "pid", *_NUMBERS), frozenset(_NUMBERS), ("pid", "memory", "drops", "p50 ms", "restarts", "denied")
 )
 _AROUND = 3
 """The lines above the first hook."""
@@ -69,14 +71,11 @@ def top(
 def _print(looks: Iterator[dict[str, Any]], *, once: bool, as_json: bool) -> None:
     next(looks)  # the first reading has no rates
     for shown in looks:
-        try:
-            if as_json:
-                output.data(shown)
-            else:
-                output.show(_table(shown))
-                stats.show_proofs(shown["proof_of_life"])
-        except BrokenPipeError:  # of stdout: not an error of the socket
-            raise typer.Exit(1) from None
+        if as_json:
+            output.data(shown)
+        else:
+            output.show(_table(shown))
+            stats.show_proofs(shown["proof_of_life"])
         if once:
             return
 
@@ -135,14 +134,28 @@ def _typed_q(keys: int | None, connection: socket.socket | None, timeout: float)
 
 
 def _table(shown: dict[str, Any], width: int | None = None, height: int | None = None) -> "Table | Group":
-    """Return the hooks as a table. If there are too few lines, each hook has one, and hooks with problems come first."""
+    """Return the hooks as a table, and below it the last error of each.
+
+    If there are too few lines, each hook has one and no error, and hooks with problems come first.
+    """
+    from rich.console import Group  # noqa: PLC0415 - not where the output is JSON
+    from rich.text import Text  # noqa: PLC0415
+
     hooks = shown["hooks"]
-    lines = sum(_lines_of(hook) for hook in hooks)
+    errors = [
+        Text(
+            escape(f"{hook['name']}: {hook['last_error']}"), style="red", no_wrap=width is not None, overflow="ellipsis"
+        )
+        for hook in hooks
+        if hook["last_error"]
+    ]
+    lines = sum(_lines_of(hook) for hook in hooks) + len(errors)
     whole = height is None or lines <= height
     if not whole:  # a line for each hook
         hooks = sorted(hooks, key=lambda hook: (hook["state"] == "ready", -hook["failures"]))
     rows = [row for hook in hooks for row in _rows(hook, with_stages=whole)]
-    return live.table(_COLUMNS, rows, _style, width, height)
+    table = live.table(_COLUMNS, rows, _style, width, height)
+    return Group(table, *errors) if whole and errors else table
 
 
 def _style(column: str, row: live.Row) -> str:
@@ -189,9 +202,12 @@ def _rows(hook: dict[str, Any], *, with_stages: bool) -> list[dict[str, str]]:
 
 def _times(counts: dict[str, Any], stage: dict[str, Any]) -> dict[str, str]:
     return {
-        "calls/s": _number(counts["calls_per_second"]),
+        "calls/s": "-"
+        if counts.get("state") == "failed"
+        else _number(counts["calls_per_second"]),  # it is not asked then
         "p50 ms": _number(stage["p50_ms"]),
         "p99 ms": _number(stage["p99_ms"]),
+        "denied": str(counts["denials"]),
         "failed": str(counts["failures"]),
     }
 
@@ -226,6 +242,7 @@ def _hook(
             "calls_per_second": _rate(stage["executions"], earlier.get(name, {}).get("executions", 0), seconds),
             "p50_ms": stage["p50_ms"] if stage["executions"] else None,
             "p99_ms": stage["p99_ms"] if stage["executions"] else None,
+            "denials": sum(stage["decisions"].get(action, 0) for action in _DENIALS),
             "failures": sum(stage["failures"].values()),
         }
         for name, stage in hook["stages"].items()
@@ -236,6 +253,7 @@ def _hook(
         "pid": hook["pid"],
         "calls": sum(stage["calls"] for stage in stages.values()),
         "calls_per_second": None if seconds is None else sum(stage["calls_per_second"] for stage in stages.values()),
+        "denials": sum(stage["denials"] for stage in stages.values()),
         "failures": sum(stage["failures"] for stage in stages.values()),
         "dropped": hook["dropped_events"] + hook["dropped_lines"],
         "restarts": max(hook["starts"] - 1, 0),

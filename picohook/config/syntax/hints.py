@@ -16,7 +16,7 @@ _HINTS = (
     ("Invalid value", r"=\s*([A-Za-z_][\w .:/-]*?)\s*$", 'text needs quotes: "{}"'),
     ("Invalid hex|Unescaped", "", "in \"...\" a backslash begins an escape: put the text in '...'"),
     ("Expected '=' after", ":", "write KEY = VALUE"),
-    (r"Found invalid character '\\n'", "", "a quote is missing at the end of the text"),
+    (r"character '\\n'|Expected \"'|Unterminated", "", "a quote is missing at the end of the text"),
     (r"'\\t'", "", "indent with spaces, and not with tabs"),
     (
         "<block end>|mapping values",
