@@ -20,11 +20,14 @@ _NOT_SET = re.compile(r"KeyError|unset|unbound|not set|must be set|not found|mis
 
 
 def advice(spec: HookSpec, program: str, said: str) -> str:
-    """The way out of a failure, in parentheses, from what the hook said about it; empty if it is not a typical one."""
+    """The way out of a failure, in parentheses, from what the hook said about it; empty if it is not a typical one.
+
+    `program` is the path of its program; empty if that is a shell, or not known.
+    """
     found = _NO_MODULE.search(said)
     if found is not None:
         other = f", or name one that has it in the command: {sys.executable}" if found[1] == "picohook" else ""
-        return f" (install {found[1]} for its Python, which is {program}{other})"
+        return f" (install {found[1]} for its Python{program and f', which is {program}'}{other})"
     if _NOT_SET.search(said):
         given = environment(spec, os.environ)
         lacks = [name for name in os.environ if name not in given and re.search(rf"\b{re.escape(name)}\b", said)]

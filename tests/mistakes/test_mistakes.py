@@ -202,6 +202,22 @@ async def test_a_mistake_of_a_hook_is_told_with_its_cause_and_the_way_out(monkey
     check(await failures(specs, monkeypatch), SHELLS)
 
 
+# A command of a shell, run for each question.
+RUNS = {
+    "lacks a variable": Row(
+        "echo ${PICOHOOK_TEST_KEY?}", ("exited with code 2", 'inherit_env = ["PICOHOOK_TEST_KEY"]')
+    ),
+    "a command that is missing": Row("no-such-command", ("exited with code 127", "no-such-command: not found")),
+    "prints text": Row("echo looking", ("looking",)),
+}
+
+
+@pytest.mark.anyio
+async def test_a_mistake_of_a_command_is_told_too(monkeypatch):
+    specs = [HookSpec(name=name, run=row.does, stages=("before_tool",)) for name, row in RUNS.items()]
+    check(await failures(specs, monkeypatch), RUNS)
+
+
 @pytest.mark.anyio
 async def test_a_mistake_of_a_hook_in_python_is_told_too(monkeypatch, tmp_path, anyio_backend_name):
     if anyio_backend_name == "trio":

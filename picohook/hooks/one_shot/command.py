@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ...errors import HookCrashedError
+from ...process.advice import advice
 from ...protocol.codec import encode
 from ...wire.text import last_words
 from . import jcli_contract, native_contract
@@ -41,6 +42,7 @@ class CommandHook(OneShotHook):
         if finished.exit_code:
             code, tail = finished.exit_code, finished.stderr_tail
             ended = f"exited with code {code}" if code > 0 else f"was ended by signal {-code}"
-            stderr = f"; it said: {last_words(tail, SHOWN_TAIL)}" if tail else ""
+            said = last_words(tail, SHOWN_TAIL)
+            stderr = f"; it said: {said}{advice(self.spec, '', said)}" if said else ""
             raise HookCrashedError(f"it {ended}{stderr}", hook=self.spec.name, exit_code=code, stderr_tail=tail)
         return read_result(finished.stdout)
