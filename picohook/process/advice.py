@@ -47,17 +47,20 @@ def missing_file(arguments: Sequence[str], directory: str) -> str:
     return ""
 
 
-def missing_program(program: str, path: str = "") -> str:
-    """The way out where a program is neither at its `path` nor on the PATH; empty without a guess. This reads the disk."""
+def missing_program(program: str, place: str) -> str:
+    """The way out where there is no such program; empty without a guess. This reads the disk.
+
+    `place` is its path, or the PATH on which it was looked for.
+    """
     if program.startswith("~") or "$" in program:
         return ' (~ and $NAME are for a shell: write the path out, or the command as run = "...")'
     if any(map(str.isspace, program)):
         return ' (a command has one element an argument; a shell takes it as run = "...")'
-    if path:
-        near = file_meant(path)
+    if os.sep in program:
+        near = file_meant(place)
     else:
         names: set[str] = set()
-        for directory in os.get_exec_path():
+        for directory in place.split(os.pathsep):
             try:
                 names.update(os.listdir(directory))
             except OSError:

@@ -98,9 +98,10 @@ def plan(spec: HookSpec, environ: Mapping[str, str], seen: Seen | None = None) -
         if not os.path.exists(found):
             raise _cannot(spec, f"{found} does not exist{missing_program(program, found)}")
     else:
-        on_path = shutil.which(program, path=search_path(spec, environ))
+        places = search_path(spec, environ)
+        on_path = shutil.which(program, path=places)
         if on_path is None:
-            raise _cannot(spec, f"the command {program!r} is not on the PATH{missing_program(program)}")
+            raise _cannot(spec, f"the command {program!r} is not on the PATH{missing_program(program, places)}")
         found = os.path.abspath(on_path)
     expected = (seen or {}).get(os.path.normpath(found))
     program_itself = _check_runnable(spec, found, expected)
