@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+import math
 import secrets
 import time
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -56,7 +57,7 @@ class PausedTurn(DeferredModel):
     """Everything that is needed to resume the turn."""
 
     version: Literal[1] = VERSION
-    nonce: str
+    nonce: str = Field(max_length=64)
     """Names the pause, which can be used once."""
     made_at: float
     """When it was made, in seconds since 1970."""
@@ -114,13 +115,13 @@ class PausedTurn(DeferredModel):
         return paused
 
     @property
-    def is_alive(self) -> bool:
-        """Whether it can be used now. Where the clock seems to have been set, the longer time counts."""
+    def age(self) -> float:
+        """Seconds since it was made. Where the clock seems to have been set, the longer time counts, or it is infinite."""
         age = time.time() - self.made_at
         boot, uptime = _uptime()
         if boot and boot == self.boot:
             age = max(age, uptime - self.uptime)
-        return 0 <= age <= self.lasts
+        return age if age >= 0 else math.inf
 
     def to_json(self, key: bytes | None = None) -> str:
         """The turn as JSON. With a key, approvals count on resuming. Raises `PicohookError` if the turn has no JSON form."""
@@ -190,11 +191,12 @@ async def use(host: Engine, paused: PausedTurn) -> None:
     """Count a paused turn as used. Raises `PicohookError` if it cannot be used: then a person has to be asked again."""
     store = host.used_pauses
     assert store is not None  # `Session.resume` requires it
-    if not paused.is_alive:
-        raise PicohookError(f"the pause is over: it could be answered for {paused.lasts:g} s. Ask the person again")
+    lasts = paused.lasts if paused.authentic else min(paused.lasts, host.pause_lasts)
+    if paused.age > lasts:
+        raise PicohookError(f"the pause is over: it could be answered for {lasts:g} s. Ask the person again")
     try:
         # In a tuple, because trio takes no coroutine from a thread.
-        (first,) = await anyio.to_thread.run_sync(lambda: (store.use(paused.nonce, paused.made_at + paused.lasts),))
+        (first,) = await anyio.to_thread.run_sync(lambda: (store.use(paused.nonce, paused.made_at + lasts),))
         first = first if isinstance(first, bool) else await first
     except PicohookError:
         raise

@@ -291,6 +291,7 @@ REFUSALS = {
     "a no and a yes": '{"nonce": "NONCE", "ok": false, "ok": true}',
     "a yes and a no in other letters": '{"nonce": "NONCE", "ok": true, "OK": false}',
     "two fences": '```json\n{"ok": false}\n```\n```json\n{"nonce": "NONCE", "ok": true}\n```',
+    "a yes and another agent's no": '{"nonce": "NONCE", "ok": true, "decision": "block"}',
     "of another type": '{"nonce": "NONCE", "ok": "true"}',
     "nothing": "",
 }
@@ -313,7 +314,7 @@ async def test_A11_a_model_that_refuses_in_other_words_never_lets_a_call_pass(se
         (status,) = host.status().hooks
     assert ran == []
     assert result.is_error
-    assert "the model" in status.last_error or "`ok` is not true or false" in status.last_error
+    assert re.search("the model|`ok` is not true or false|it refuses in another agent's words", status.last_error)
 
 
 @pytest.mark.parametrize("failures", ["strict", "vendor"])

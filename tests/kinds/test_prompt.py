@@ -403,6 +403,21 @@ async def test_an_answer_without_a_decision_never_continues(answer):
     assert " decides nothing at pre_tool_execution: the answer may have " in outcome.trail[0].error
 
 
-async def test_a_prompt_from_j_clis_own_file_keeps_j_clis_rule_for_such_an_answer():
+async def test_A11_a_prompt_from_j_clis_own_file_has_the_same_rule():
     spec = JcliSpec.model_validate(prompt(on_failure="deny").model_dump())
-    assert (await asked(Model({"decision": "deny"}), spec)).action == "continue"
+    outcome = await asked(Model({"decision": "deny"}), spec)
+    assert outcome.action == "deny_tool"
+    assert outcome.trail[0].error.startswith("`decision` decides nothing at pre_tool_execution")
+
+
+@pytest.mark.parametrize(
+    ("fields", "action"),
+    [
+        ({"system_message": "careful", "decision": "deny"}, "deny_tool"),
+        ({"system_message": "careful", "reason": "it is fine"}, "continue"),
+        ({"tool_arguments": '{"command": "ls -l"}', "explanation": "more of it"}, "modify"),
+        ({"action": "skip", "explanation": "no"}, "deny_tool"),
+    ],
+)
+async def test_what_an_answer_says_beside_a_decision_is_ignored_and_beside_a_note_it_is_a_failure(fields, action):
+    assert (await asked(Model(fields), prompt(on_failure="deny"))).action == action

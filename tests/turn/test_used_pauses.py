@@ -248,6 +248,20 @@ async def test_A13_no_one_can_make_a_sealed_pause_new(change):
         PausedTurn.from_json(json.dumps(text), KEY)
 
 
+async def test_A13_a_text_without_a_seal_lasts_no_longer_than_its_host_lets_pauses_last(clock):
+    tools = Tools()
+    async with pausing() as host:
+        text = json.loads((await paused_in(host)).to_json())
+        text["turn"] |= {"lasts": 1e9, "nonce": "another"}
+        clock.passes(HOUR + 1)
+        with pytest.raises(PicohookError, match=OVER):
+            await go_on(host, PausedTurn.from_json(json.dumps(text)), tools)
+        text["turn"] |= {"nonce": "x" * 65}
+        with pytest.raises(PicohookError, match="nonce: String should have at most 64 characters"):
+            PausedTurn.from_json(json.dumps(text))
+    assert tools.ran == []
+
+
 # The store.
 
 

@@ -36,18 +36,18 @@ A script may write them in other letters, too: as `permission_decision`, or `Den
 def decoded(dialect: Dialect, event: str, rule: Rule, result: HandlerResult, failures: Failures) -> HandlerAnswer:
     """Returns the answer in a handler's result."""
     answer = dialect.decode(event, rule, result, failures)
-    unread = isinstance(answer.failure, UnreadableError) or (
-        rule.kind == "prompt" and isinstance(answer.failure, HookReplyError)
-    )
-    if unread and dialect.events[event].gate:
-        return replace(answer, verdict="deny", reason=str(answer.failure)) if failures == "vendor" else answer
-    decides = answer.verdict not in {"", "allow"} or answer.ends is not None or answer.failure is not None
-    if failures == "vendor" or decides or not dialect.events[event].gate:
+    if not dialect.events[event].gate:
         return answer
-    try:
-        _require_own_words(dialect.title, result.stdout if result.stdout.strip() else result.stderr)
-    except HookReplyError as error:
-        return HandlerAnswer(failure=error)
+    of_model = rule.kind == "prompt"
+    decides = answer.verdict not in {"", "allow"} or answer.ends is not None or answer.failure is not None
+    if not decides and (of_model or failures == "strict"):
+        try:
+            _require_own_words(dialect.title, result.stdout if result.stdout.strip() else result.stderr)
+        except HookReplyError as error:
+            answer = HandlerAnswer(failure=error)
+    unread = isinstance(answer.failure, UnreadableError) or (of_model and isinstance(answer.failure, HookReplyError))
+    if unread and failures == "vendor":
+        return replace(answer, verdict="deny", reason=str(answer.failure))
     return answer
 
 

@@ -205,10 +205,11 @@ def ignored(event: str, result: Mapping[str, Any]) -> list[str]:
 
 
 def require_known(event: str, result: Mapping[str, Any]) -> None:
-    """Raises `ValueError` for a result whose fields all have no meaning at this event."""
+    """Raises `ValueError` for a result that says something without a meaning at this event, and decides nothing otherwise."""
     names, fields = meaningful(result), known(event)
-    if names and fields and fields.isdisjoint(names):
-        raise ValueError(f"`{names[0]}` decides nothing at {event}: the answer may have {', '.join(sorted(fields))}")
+    unknown = [name for name in names if name not in fields]
+    if unknown and fields and fields.difference(NOTES).isdisjoint(names):
+        raise ValueError(f"`{unknown[0]}` decides nothing at {event}: the answer may have {', '.join(sorted(fields))}")
 
 
 def _action(result: Mapping[str, Any]) -> str | None:

@@ -69,7 +69,7 @@ def prompt_for(event: str, template: str, context: Mapping[str, Any]) -> ModelPr
 class PromptHook(OneShotHook):
     """Sends its prompt to the host's `complete`. The answer has the result, by j-cli's contract.
 
-    An answer whose fields all have no meaning is a failure, unless the hook comes from a j-cli file.
+    An answer that says something and decides nothing is a failure, also from a j-cli file: it may be a refusal.
     """
 
     contract = jcli
@@ -81,6 +81,5 @@ class PromptHook(OneShotHook):
     async def answer(self, event: str, context: dict[str, Any], deadline: float) -> Mapping[str, Any]:
         prompt = prompt_for(event, self.spec.prompt or "", context)
         result = await self._model.ask(prompt, self.spec.model, deadline)
-        if not isinstance(self.spec, jcli.JcliSpec):
-            jcli.require_known(event, result)
+        jcli.require_known(event, result)
         return result
