@@ -150,6 +150,21 @@ def test_X10_a_link_of_the_repository_is_not_followed(tmp_path, monkeypatch, lin
     assert file.read_text() == (tmp_path / "own.json").read_text() == GUARDED_BY_HAND
 
 
+def test_a_link_of_the_user_stays_one_and_the_file_behind_it_is_edited(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "dotfiles" / ".git").mkdir(parents=True)
+    kept = tmp_path / "dotfiles" / "client.json"
+    kept.write_text(GUARDED_BY_HAND)
+    file = tmp_path / "client.json"
+    file.symlink_to(kept)
+    assert put_before(file, []).changed == ["open"]
+    assert file.is_symlink()
+    assert kept.read_text() != GUARDED_BY_HAND
+    assert take_away(file) == ["open"]
+    assert kept.read_text() == GUARDED_BY_HAND
+    assert sorted(one.name for one in kept.parent.iterdir()) == [".git", "client.json"]
+
+
 @pytest.mark.parametrize(
     ("value", "why"),
     [("1e400", "1e400 is not a number"), ("NaN", "NaN is not a number"), ('{"b": 1, "b": 2}', "has the key 'b' twice")],
