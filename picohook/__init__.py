@@ -60,6 +60,7 @@ _HOME = {
     "Listener": "listeners.listener",
     "Logger": "observe.log",
     "Meta": "model.payloads",
+    "ModelPrompt": "hooks.model_prompt",
     "Modify": "model.decisions",
     "NatsError": "errors",
     "NatsSettings": "model.spec",
@@ -155,6 +156,7 @@ if TYPE_CHECKING:
     from .hooks.blade import blade_hooks as blade_hooks
     from .hooks.foreign.tools import ToolAlias as ToolAlias
     from .hooks.function import FunctionHook as FunctionHook
+    from .hooks.model_prompt import ModelPrompt as ModelPrompt
     from .hooks.one_shot.command import CommandHook as CommandHook
     from .hooks.one_shot.prompt import PromptHook as PromptHook
     from .hooks.openai_chat import openai_chat as openai_chat

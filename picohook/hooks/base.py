@@ -28,8 +28,9 @@ if TYPE_CHECKING:
     from ..protocol.raw_line import RawLine
     from ..transport.nats.connections import Connections
     from ..transport.reactor import Reactor
+    from .model_prompt import ModelPrompt
 
-    Complete: TypeAlias = Callable[[str, str | None], str | Awaitable[str]]
+    Complete: TypeAlias = Callable[[ModelPrompt, str | None], str | Awaitable[str]]
     """Asks a model: takes a prompt and a model's name (None for the default), and returns the text of the answer."""
 
 P = TypeVar("P", bound=Payload)

@@ -25,7 +25,8 @@ from ...wire.text import explain
 from ..foreign.contract import HandlerAnswer, HandlerResult
 from ..foreign.output import UnreadableError
 from ..foreign.strict import decoded
-from ..model_prompt import ModelOfHook, ModelPrompt
+from ..model_of_hook import ModelOfHook
+from ..model_prompt import ModelPrompt
 from ..queued_events import QueuedEventsHook
 from .file_text import file_text
 from .http import filled, post

@@ -6,7 +6,8 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from ...protocol.codec import encode
-from ..model_prompt import ModelOfHook, ModelPrompt
+from ..model_of_hook import ModelOfHook
+from ..model_prompt import ModelPrompt
 from . import jcli_contract as jcli
 from .hook import OneShotHook
 
