@@ -163,15 +163,15 @@ class PicohookRunner:
         return self._guarded(agent, {})
 
     def _guarded(self, agent: Agent[Any], known: dict[int, Agent[Any]]) -> Agent[Any]:
-        if _is_guarded(agent):
-            return agent
         if id(agent) not in known:
             if agent.prompt is not None:
                 require_named("prompt", "hooks do not see what the provider has stored", self._unguarded)
             self._require_no_tools_in(agent.model_settings)
-            model = self._model(agent.model) if isinstance(agent.model, Model) else agent.model
-            guarded = known[id(agent)] = agent.clone(tools=self._tools(agent.tools), model=model, handoffs=[])
-            guarded.__class__ = self._type(type(agent))
+            guarded = known[id(agent)] = agent if _is_guarded(agent) else agent.clone()
+            if guarded is not agent:
+                guarded.__class__ = self._type(type(agent))
+            guarded.tools = self._tools(agent.tools)
+            guarded.model = self._model(agent.model) if isinstance(agent.model, Model) else agent.model
             guarded.handoffs = [self._handoff(handoff, known) for handoff in agent.handoffs]
         return known[id(agent)]
 
@@ -185,11 +185,10 @@ class PicohookRunner:
         if isinstance(handoff, Agent):
             return self._guarded(handoff, known)
 
-        async def hand_off(context: RunContextWrapper[Any], arguments: str) -> Agent[Any]:
-            return self._guarded(await handoff.on_invoke_handoff(context, arguments), known)
-
+        if isinstance(handoff.on_invoke_handoff, _HandOff):
+            return handoff
         guarded = copy.copy(handoff)
-        guarded.on_invoke_handoff = hand_off
+        guarded.on_invoke_handoff = _HandOff(self, handoff, known)
         return guarded
 
     def _require_no_tools_in(self, settings: ModelSettings | None) -> None:
@@ -238,6 +237,18 @@ def _is_guarded(agent: Agent[Any] | None) -> bool:
     return isinstance(agent, _Guarded)
 
 
+class _HandOff:
+    """Hands off to a guarded copy of the agent."""
+
+    def __init__(self, runner: PicohookRunner, handoff: Handoff[Any, Any], known: dict[int, Agent[Any]]) -> None:
+        self._runner = runner
+        self._handoff = handoff
+        self._known = known
+
+    async def __call__(self, context: RunContextWrapper[Any], arguments: str) -> Agent[Any]:
+        return self._runner._guarded(await self._handoff.on_invoke_handoff(context, arguments), self._known)  # noqa: SLF001
+
+
 class _Guarded(Agent[Any]):
     """An agent whose tools ask hooks, whoever adds them."""
 
@@ -248,6 +259,7 @@ class _Guarded(Agent[Any]):
         if here is not None:  # the next model call is this agent's
             first = runner._agent_id and self.name == here.first  # noqa: SLF001
             here.run.set_agent(runner._agent_id if first else self.name)  # noqa: SLF001
+        runner.guard(self)  # it may be a copy with another model, or other handoffs
         return runner._tools(await super().get_all_tools(run_context))  # noqa: SLF001
 
 

@@ -155,6 +155,18 @@ async def test_A17_a_copy_of_a_guarded_agent_asks_hooks_about_the_tools_that_it_
     assert script.told["1"] == "Tool execution denied by hook: no"
 
 
+async def test_A17_a_copy_of_a_guarded_agent_asks_hooks_about_its_model_and_its_handoffs(sdk, runner_of):
+    models = []
+    stages = {"before_tool": no, "before_llm": lambda request: models.append(request.meta.agent_id)}
+    async with Host([FunctionHook("h", stages)]) as host:
+        script = Agent(host, [[("0", "transfer_to_reader", {})], *ONE], [])
+        model, runner = scripted_model(script), runner_of(host)
+        reader = sdk.Agent(name="reader", model=model, tools=[sdk.function_tool(read)])
+        await runner.run(runner.guard(sdk.Agent(name="a")).clone(model=model, handoffs=[reader]), "hello")
+    assert script.told["1"] == "Tool execution denied by hook: no"
+    assert models == ["a", "reader", "reader"]
+
+
 async def test_A17_an_agent_in_a_guardrail_asks_hooks(sdk, runner_of):
     async with Host([FunctionHook("h", {"before_tool": no})]) as host:
         inner = Agent(host, ONE, [])
