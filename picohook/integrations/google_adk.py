@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import aclosing
 from contextvars import ContextVar
+from dataclasses import dataclass
 from functools import partial
 from types import MethodType
 from typing import TYPE_CHECKING, Any
@@ -53,8 +54,18 @@ if TYPE_CHECKING:
 
 NAME = "picohook"
 
-_ASKING: ContextVar[tuple[LlmRequest, AgentRun, str] | None] = ContextVar("picohook_asking", default=None)
-"""The request that is about to go to a model, its run, and the id of its agent."""
+
+@dataclass
+class _Asking:
+    """A request that is about to go to a model, its run, and the id of its agent."""
+
+    request: LlmRequest
+    run: AgentRun
+    agent_id: str
+    asked: bool = False
+
+
+_ASKING: ContextVar[_Asking | None] = ContextVar("picohook_asking", default=None)
 
 
 class PicohookPlugin(BasePlugin):
@@ -148,7 +159,16 @@ class PicohookPlugin(BasePlugin):
         if not isinstance(agent, LlmAgent):
             raise PicohookError(f"{callback_context.agent_name}: this agent has no model that hooks can be asked about")
         _wrap(await agent.canonical_model_async(callback_context), "generate_content_async", _generate)
-        _ASKING.set((llm_request, run, self.agent_id_of(callback_context)))
+        _ASKING.set(_Asking(llm_request, run, self.agent_id_of(callback_context)))
+
+    async def after_model_callback(self, *, callback_context: CallbackContext, llm_response: LlmResponse) -> None:
+        """Refuse the answer of a model that is not the agent's. Raises `PicohookError`."""
+        del llm_response
+        asking = _ASKING.get()
+        if asking is not None and not asking.asked:
+            raise PicohookError(
+                f"{callback_context.agent_name}: another model than the agent's was asked, and no hook: set the agent's `model`"
+            )
 
     async def before_tool_callback(
         self, *, tool: BaseTool, tool_args: dict[str, Any], tool_context: ToolContext
@@ -188,12 +208,12 @@ async def _generate(
     stream: bool = False,  # noqa: FBT001, FBT002 - ADK's
 ) -> AsyncGenerator[LlmResponse]:
     asking = _ASKING.get()
-    if asking is None or asking[0] is not llm_request:
+    if asking is None or asking.asked or asking.request is not llm_request:
         async for response in generate(llm_request, stream):
             yield response
         return
-    _ASKING.set(None)
-    _, run, agent_id = asking
+    asking.asked = True
+    run, agent_id = asking.run, asking.agent_id
     shown = shown_request(llm_request)
     response, streamed, rest = LlmResponse(), False, ""
     run.set_agent(agent_id)  # agents can run at the same time: the turn reads it before anything else runs

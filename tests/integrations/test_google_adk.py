@@ -278,6 +278,19 @@ async def test_A17_an_agent_tool_without_plugins_is_refused_and_so_is_an_advisor
         assert inner.requests == advisor.requests == []
 
 
+async def test_A17_the_answer_of_a_model_that_is_not_the_agents_is_refused(adk):
+    async with Host() as host:
+        script = Agent(host, ["done"], [])
+
+        class Routed(adk.LlmAgent):
+            async def canonical_model_async(self, ctx):
+                return scripted_llm(script)  # another one each time
+
+        async with await adk_runner(script, Routed(name="a")) as runner:
+            with pytest.raises(RuntimeError, match="a: another model than the agent's was asked, and no hook"):
+                await ask(runner, script)
+
+
 async def test_a_live_run_is_refused(adk):
     async with Host() as host:
         agent = Agent(host, [], [])
