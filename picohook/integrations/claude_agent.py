@@ -30,7 +30,7 @@ from .agent_run import tool_call
 with extra("claude-agent"):
     from claude_agent_sdk import HookMatcher, PermissionResultDeny
 
-    from .claude_gate import Gate, resumes, with_hooks_on
+    from .claude_gate import Gate
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -78,7 +78,7 @@ class PicohookHooks:
         self._decided: dict[str, DecidedCall] = {}
         self._given: dict[str, Input] = {}
         self._deferred: dict[tuple[str, str], str] = {}
-        self._gate: Gate | None = None
+        self._gate = Gate()
         self.pauses: dict[str, Outcome[ToolCall]] = {}
         """The outcomes of the calls that hooks paused, by call id: which hook, why, and the call as hooks left it."""
 
@@ -98,9 +98,7 @@ class PicohookHooks:
             hooks[event] = [*hooks.get(event, ()), own]
         ask_user = options.can_use_tool
         permit = None if ask_user is None else partial(self._permit, ask_user)
-        if resumes(options):
-            self._gate = self._gate or Gate()
-        return with_hooks_on(replace(options, hooks=hooks, can_use_tool=permit), self._gate)
+        return self._gate.before(replace(options, hooks=hooks, can_use_tool=permit))
 
     async def close(self) -> None:
         """End the turns of agents that ended without an answer."""
@@ -134,7 +132,7 @@ class PicohookHooks:
     ) -> Any:
         """Answer a callback. If a hook ends the turn, or its decision has no form here, the agent stops and says why."""
         del tool_use_id, context
-        if self._gate is not None and event["hook_event_name"] == "PreToolUse":
+        if event["hook_event_name"] == "PreToolUse":
             self._gate.open(event["tool_use_id"])
         try:
             return await answer(event)

@@ -17,6 +17,7 @@ import sys
 import tempfile
 import weakref
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -53,59 +54,76 @@ _UNASKED = "The hooks of this agent were not asked about this call. Make this ca
 
 
 class Gate:
-    """Denies calls whose callback was not asked. It has a directory of its own, which is deleted with it.
+    """Denies calls whose callback was not asked.
 
     `patience` is how many seconds it waits for a callback. The agent calls both at the same time.
     """
 
     def __init__(self, patience: float = 30) -> None:
         self._patience = patience
-        self._asked = Path(tempfile.mkdtemp(prefix="picohook-"))
-        self._asked.chmod(0o711)  # the agent may run as another user
-        weakref.finalize(self, shutil.rmtree, self._asked, ignore_errors=True)
+        self._resumes = False
+
+    @cached_property
+    def _place(self) -> Path:
+        """A directory for this gate, which is deleted with it."""
+        place = Path(tempfile.mkdtemp(prefix="picohook-"))
+        place.chmod(0o711)  # the agent may run as another user
+        weakref.finalize(self, shutil.rmtree, place, ignore_errors=True)
+        return place
 
     def open(self, identity: str) -> None:
         """Let a call pass: its callback is asked."""
-        (self._asked / identity.encode().hex()).touch()
+        if self._resumes:
+            (self._place / identity.encode().hex()).touch()
+
+    def before(self, options: ClaudeAgentOptions) -> ClaudeAgentOptions:
+        """Return these options with settings that keep hooks on, and with the gate if the agent may continue a run.
+
+        Raises `PicohookError` for an option that turns hooks off, and for settings that cannot be read.
+        """
+        for name, why in WITHOUT_HOOKS.items():
+            if name in options.extra_args:
+                raise PicohookError(f"extra_args: with --{name}, {why}: leave it out")
+        settings = _settings_of(options)
+        settings["env"] = {**settings.get("env", {}), **SETTINGS}
+        servers = options.mcp_servers
+        if options.resume or options.continue_conversation or options.extra_args:
+            self._resumes = True
+            hooks = settings.setdefault("hooks", {})
+            hooks["PreToolUse"] = [*hooks.get("PreToolUse", ()), self.hook()]
+            settings["disableAllHooks"] = False
+            if isinstance(servers, dict):
+                servers = {**servers, "picohook": create_sdk_mcp_server("picohook")}
+        return replace(options, settings=self._given(settings, options), mcp_servers=servers)
 
     def hook(self) -> dict[str, Any]:
         """Return the hook for the agent's settings."""
-        python = [sys.executable, "-I", "-S", "-c", _COMMAND, str(self._asked), _UNASKED, str(self._patience)]
+        python = [sys.executable, "-I", "-S", "-c", _COMMAND, str(self._place), _UNASKED, str(self._patience)]
         command = f"{shlex.join(python)} || exit 2"  # the agent takes only 2 for a denial
         return {"hooks": [{"type": "command", "command": command, "timeout": self._patience + 60}]}
 
+    def _given(self, settings: dict[str, Any], options: ClaudeAgentOptions) -> str:
+        """Return the settings as the agent gets them. What came from a file stays in one: other users see the command line."""
+        if not _is_file(options):
+            return json.dumps(settings)
+        path = self._place / "settings.json"
+        path.touch(0o600)
+        path.write_text(json.dumps(settings), encoding="utf-8")
+        if options.user:
+            shutil.chown(path, options.user)
+        return str(path)
 
-def resumes(options: ClaudeAgentOptions) -> bool:
-    """Return whether this agent may continue an earlier run."""
-    return bool(options.resume or options.continue_conversation or options.extra_args)
 
-
-def with_hooks_on(options: ClaudeAgentOptions, gate: Gate | None) -> ClaudeAgentOptions:
-    """Return these options with settings that keep hooks on, and with the gate.
-
-    Raises `PicohookError` for an option that turns hooks off, and for settings that cannot be read.
-    """
-    for name, why in WITHOUT_HOOKS.items():
-        if name in options.extra_args:
-            raise PicohookError(f"extra_args: with --{name}, {why}: leave it out")
-    settings = _settings_of(options)
-    settings["env"] = {**settings.get("env", {}), **SETTINGS}
-    servers = options.mcp_servers
-    if gate is not None:
-        hooks = settings.setdefault("hooks", {})
-        hooks["PreToolUse"] = [*hooks.get("PreToolUse", ()), gate.hook()]
-        settings["disableAllHooks"] = False
-        if isinstance(servers, dict):
-            servers = {**servers, "picohook": create_sdk_mcp_server("picohook")}
-    return replace(options, settings=json.dumps(settings), mcp_servers=servers)
+def _is_file(options: ClaudeAgentOptions) -> bool:
+    return not (options.settings or "{").lstrip().startswith("{")
 
 
 def _settings_of(options: ClaudeAgentOptions) -> dict[str, Any]:
     """Return the settings of these options, which are JSON or the path of a file."""
-    text = (options.settings or "{}").strip()
+    text = options.settings or "{}"
     try:
-        if not text.startswith("{"):
-            text = (Path(options.cwd or "") / text).read_text(encoding="utf-8-sig")
+        if _is_file(options):
+            text = (Path(options.cwd or "") / text.strip()).read_text(encoding="utf-8-sig")
         settings: dict[str, Any] = json.loads(text)
     except (OSError, ValueError) as error:
         raise PicohookError(f"settings: {error}: give a file or a JSON object") from None

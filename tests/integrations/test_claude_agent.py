@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from pathlib import Path
 
 import anyio
 import pytest
@@ -204,11 +205,11 @@ async def test_A16_a_deferred_call_without_a_yes_does_not_run_though_the_agent_h
 
 
 async def test_A16_a_resumed_agent_makes_no_call_before_it_asks_hooks(deferred):
-    from picohook.integrations.claude_gate import Gate, with_hooks_on
+    from picohook.integrations.claude_gate import Gate
 
     gate = Gate(patience=0)
     for name, env in (("plain", {}), ("safe", {"CLAUDE_CODE_SAFE_MODE": "1"}), ("bare", {"CLAUDE_CODE_SIMPLE": "1"})):
-        ran, done = await deferred(name, guard=lambda options: with_hooks_on(options, gate), env=env)
+        ran, done = await deferred(name, guard=gate.before, env=env)
         assert (ran, "hooks of this agent were not asked" in done.told[BASH]) == (False, True)
 
 
@@ -227,30 +228,44 @@ async def test_A16_neither_a_variable_nor_settings_turn_the_callbacks_off(tmp_pa
 async def test_options_that_turn_hooks_off_are_refused_and_so_are_settings_that_cannot_be_read():
     from claude_agent_sdk import ClaudeAgentOptions
 
-    from picohook.integrations.claude_gate import with_hooks_on
+    from picohook.integrations.claude_gate import Gate
 
     for name in ("bare", "safe-mode", "settings"):
         with pytest.raises(PicohookError, match=f"extra_args: with --{name}, "):
-            with_hooks_on(ClaudeAgentOptions(extra_args={name: None}), None)
+            Gate().before(ClaudeAgentOptions(extra_args={name: None}))
     for settings in ("{", "nowhere.json"):
         with pytest.raises(PicohookError, match=r"settings: .*: give a file or a JSON object"):
-            with_hooks_on(ClaudeAgentOptions(settings=settings), None)
+            Gate().before(ClaudeAgentOptions(settings=settings))
 
 
 async def test_the_gate_keeps_the_agents_own_settings_and_servers():
     from claude_agent_sdk import ClaudeAgentOptions
 
-    from picohook.integrations.claude_gate import Gate, with_hooks_on
+    from picohook.integrations.claude_gate import Gate
 
     own = {"env": {"A": "b"}, "hooks": {"PreToolUse": [{"hooks": []}], "Stop": []}, "model": "m"}
-    options = with_hooks_on(ClaudeAgentOptions(settings=json.dumps(own), mcp_servers={"t": {}}), Gate())
+    options = Gate().before(ClaudeAgentOptions(settings=json.dumps(own), mcp_servers={"t": {}}, resume="s"))
     settings = json.loads(options.settings)
     assert settings["env"]["A"] == "b"
     assert settings["hooks"]["PreToolUse"][0] == {"hooks": []}
     assert len(settings["hooks"]["PreToolUse"]) == 2
     assert (settings["hooks"]["Stop"], settings["model"]) == ([], "m")
     assert [*options.mcp_servers] == ["t", "picohook"]
-    assert with_hooks_on(ClaudeAgentOptions(mcp_servers="servers.json"), Gate()).mcp_servers == "servers.json"
+    assert Gate().before(ClaudeAgentOptions(mcp_servers="servers.json", resume="s")).mcp_servers == "servers.json"
+
+
+async def test_settings_of_a_file_are_in_no_command_line(tmp_path):
+    from claude_agent_sdk import ClaudeAgentOptions
+
+    from picohook.integrations.claude_gate import Gate
+
+    (tmp_path / "mine.json").write_text('{"env": {"TOKEN": "secret"}}', encoding="utf-8")
+    gate = Gate()
+    place = Path(gate.before(ClaudeAgentOptions(settings="mine.json", cwd=tmp_path)).settings)
+    assert json.loads(place.read_text())["env"]["TOKEN"] == "secret"
+    assert place.stat().st_mode & 0o777 == 0o600
+    del gate
+    assert not place.exists()
 
 
 @pytest.mark.parametrize(
@@ -264,9 +279,12 @@ async def test_the_gate_keeps_the_agents_own_settings_and_servers():
     ],
 )
 async def test_A16_the_gate_lets_only_a_call_pass_whose_callback_was_asked(given, passes):
+    from claude_agent_sdk import ClaudeAgentOptions
+
     from picohook.integrations.claude_gate import Gate
 
     gate = Gate(patience=0)
+    gate.before(ClaudeAgentOptions(resume="s"))
     gate.open("asked")
     (hook,) = gate.hook()["hooks"]
     done = await anyio.run_process(hook["command"], input=given.encode(), check=False, stderr=None)
