@@ -15,7 +15,6 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 COMPILED = (
     "engine/apply_decision",
-    "engine/ask",
     "engine/chain",
     "engine/seat",
     "engine/trail",

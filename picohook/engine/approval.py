@@ -6,78 +6,51 @@ from typing import TYPE_CHECKING, TypeVar
 
 import anyio
 
-from ..model.decisions import Approve, Outcome
+from ..model.decisions import Approve
 from ..model.payloads import Payload
-from ..wire import words
-from .ask import ask
 from .trail import not_asked, not_waited_for
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
-    from ..listeners.listener import Account
-    from ..model.encoded import Encoded
-    from ..model.stages import Stage
-    from .ask import Answered
+    from ..model.decisions import Asked, Outcome
+    from .chain import Chain
     from .seat import Seat
 
 P = TypeVar("P", bound=Payload)
 
-NEVER = float("inf")
 
+async def approve(chain: Chain[P], seats: Sequence[Seat]) -> Outcome[P]:
+    """Ask all approvers whose filters match the call. After the first denial, the others are not waited for.
 
-async def run_approval(  # noqa: PLR0917 - by position, as `run_chain`
-    stage: Stage[P],
-    seats: Sequence[Seat],
-    encoded: Encoded[P],
-    clock: Callable[[], float],
-    account: Account[P] | None,
-    end: float = NEVER,
-) -> Outcome[P]:
-    """Ask all approvers whose filters match the call. After the first denial, the others are not waited for."""
-    approvers = [seat for seat in seats if seat.wants(encoded.payload)]
-    answers = await _ask_all(stage, approvers, encoded, clock, account, end) if approvers else {}
-    trail = tuple(
-        not_asked(stage, seat)
-        if seat not in approvers
-        else answers[seat.name][2]
-        if seat.name in answers
-        else not_waited_for(seat)
-        for seat in seats
-    )
+    Returns the outcome. Their time limits are their own timeouts, and the end of the chain.
+    """
+    approvers = [seat for seat in seats if seat.wants(chain.encoded.payload)]
+    answers = await _ask_all(chain, approvers) if approvers else {}
+    for seat in seats:
+        asked = answers.get(seat.name)
+        if asked is not None:
+            chain.trail.append(asked.entry)
+        else:
+            chain.trail.append(not_waited_for(seat) if seat in approvers else not_asked(chain.stage, seat))
     for seat in approvers:
-        if seat.name not in answers:
-            continue
-        decision, _, _, result = answers[seat.name]
-        if not isinstance(decision, Approve):
-            reason, hook = decision.reason, seat.name
-            return Outcome(
-                stage.name, words.DENY, encoded.payload, reason, trail, approved=False, result=result, hook=hook
-            )
-    approved = len(answers) == len(approvers)
-    outcome = Outcome(stage.name, words.CONTINUE, encoded.payload, "", trail, approved=approved)
-    outcome.asked = encoded
-    return outcome
+        asked = answers.get(seat.name)
+        if asked is not None and not isinstance(asked.decision, Approve):
+            return chain.outcome(seat, asked, approved=False)
+    return chain.outcome(approved=len(answers) == len(approvers))
 
 
-async def _ask_all(  # noqa: PLR0917 - likewise
-    stage: Stage[P],
-    approvers: Sequence[Seat],
-    encoded: Encoded[P],
-    clock: Callable[[], float],
-    account: Account[P] | None,
-    end: float,
-) -> dict[str, Answered[P]]:
+async def _ask_all(chain: Chain[P], approvers: Sequence[Seat]) -> dict[str, Asked[P]]:
     """Returns the answers by hook name, without those that came after a denial."""
-    encoded.params()  # raises the caller's mistake, a payload without a JSON form, before any approver is asked
+    chain.encoded.params()  # raises the caller's mistake, a payload without a JSON form, before any approver is asked
     if len(approvers) == 1:
-        return {approvers[0].name: await ask(stage, approvers[0], encoded, clock, end, account)}
-    answers: dict[str, Answered[P]] = {}
+        return {approvers[0].name: await chain.ask(approvers[0], chain.end)}
+    answers: dict[str, Asked[P]] = {}
     async with anyio.create_task_group() as tasks:
 
         async def ask_one(seat: Seat) -> None:
-            asked = answers[seat.name] = await ask(stage, seat, encoded, clock, end, account)
-            if not isinstance(asked[0], Approve):
+            asked = answers[seat.name] = await chain.ask(seat, chain.end)
+            if not isinstance(asked.decision, Approve):
                 tasks.cancel_scope.cancel()
 
         for seat in approvers:

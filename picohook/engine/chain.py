@@ -1,25 +1,29 @@
-"""A chain: the hooks of one stage, asked one after another. `run_chain` is the only loop over hooks."""
+"""A chain: one payload at one stage, and what its hooks make of it.
+
+`Chain.run` is the only loop over hooks, and `Chain.ask` the only place where a hook's failure is caught.
+"""
 
 from __future__ import annotations
 
-from itertools import repeat
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
-from ..model.decisions import CONTINUE, Continue, Modify, Outcome, Retry
+from ..errors import HookTimeoutError
+from ..hooks.base import Question
+from ..model import failure_policy
+from ..model.decisions import CONTINUE, Asked, Continue, Modify, Outcome, Retry
 from ..model.encoded import CHANGED
 from ..model.payloads import Payload
 from ..model.spec import SYSTEM_SHARE
 from ..wire import words
-from .approval import NEVER, run_approval
-from .ask import ask
-from .trail import not_asked
+from .apply_decision import apply
+from .approval import approve
+from .trail import entry_of, not_asked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ..hooks.base import Hook
     from ..listeners.listener import Account
-    from ..model.decisions import Decision
     from ..model.encoded import Encoded
     from ..model.stages import Stage
     from ..model.trail import OutcomeAction, TrailEntry
@@ -27,123 +31,187 @@ if TYPE_CHECKING:
 
 P = TypeVar("P", bound=Payload)
 
+NEVER = float("inf")
 _PASSES = (Continue, Modify)
 """After these decisions the next hook is asked."""
 
 
-async def run_chain(  # noqa: PLR0917 - by position: it is called for every question
-    stage: Stage[P],
-    seats: Sequence[Seat],
-    encoded: Encoded[P],
-    clock: Callable[[], float],
-    budget: float,
-    edited: Callable[[Hook, P, P], None] | None = None,
-    account: Account[P] | None = None,
-    decided: Sequence[Seat] = (),
-    within: float = NEVER,
-) -> Outcome[P]:
-    """Ask the hooks of a stage, and return the outcome.
+class Chain(Generic[P]):
+    """One payload at one stage, and what its hooks have made of it so far. It is used once.
 
-    Interceptors are asked one after another, each about the payload that the one before it left, until one ends the chain or
-    the budget is used up. The budget is in seconds, and does not include the time that a person takes. `edited` is called with
-    the hook and the payload before and after each edit, and `account` with each question and answer.
-
-    The system's hooks together have half of the time that is left when the first of them is asked. So slow ones cannot keep
-    other hooks from being asked, whose failure may let the call continue.
-
-    Guards are asked again if the final payload is not the one they saw. `decided` are guards that saw it before this chain.
-    Where there are guards, a payload that was changed in place meanwhile is denied.
-
-    Approvers are asked all at once, and must all say yes. Their time limits are their own timeouts, and `within`: seconds in
-    which the chain ends in any case.
+    It knows nothing of mounting, sessions and processes: it is given seats in order, and a clock.
     """
-    if stage.approves:
-        return await run_approval(stage, seats, encoded, clock, account, clock() + within)
-    end = clock() + min(budget, within)
-    system_end = NEVER
-    first = encoded.payload
-    trail: list[TrailEntry] = []
-    guards: list[tuple[Seat, P | None]] = [*zip(decided, repeat(first), strict=False)] if decided else []
-    for seat in seats:
-        if seat.filter is None or seat.wants(encoded.payload):
-            limit = NEVER if seat.waits_for_person else end
-            if seat.is_system:
-                limit = system_end = min(system_end, end - (end - clock()) * SYSTEM_SHARE)
-            decision, left, entry, result = await ask(stage, seat, encoded, clock, limit, account)
-            trail.append(entry)
-            if seat.waits_for_person:
-                end += entry.duration
-            if left is not encoded and edited is not None:
-                edited(seat.hook, encoded.payload, left.payload)
-            if decision is not CONTINUE and not isinstance(decision, _PASSES):
-                return _ended(stage, seat, decision, left.payload, result, trail, encoded.payload)
-            encoded = left
-            seen: P | None = encoded.payload
-        else:
-            trail.append(not_asked(stage, seat))
-            seen = None
-        if seat.guard:
-            guards.append((seat, seen))
-    if guards:
-        ended = await _ask_guards(stage, guards, encoded, clock, end, account, trail)
-        if ended is not None:
-            return ended
-    outcome = Outcome(
-        stage.name, words.CONTINUE if encoded.payload is first else words.MODIFY, encoded.payload, "", tuple(trail)
-    )
-    outcome.asked = encoded
-    return outcome
+
+    __slots__ = ("account", "clock", "edited", "encoded", "end", "first", "guards", "shared_end", "stage", "trail")
+
+    def __init__(  # noqa: PLR0917 - by position: one is made for every question
+        self,
+        stage: Stage[P],
+        encoded: Encoded[P],
+        clock: Callable[[], float],
+        end: float,
+        account: Account[P] | None = None,
+        edited: Callable[[Hook, P, P], None] | None = None,
+    ) -> None:
+        self.stage = stage
+        self.encoded = encoded
+        """The payload as the hooks so far have left it."""
+        self.first = encoded.payload
+        self.clock = clock
+        self.end = end
+        """When the chain ends in any case. A person's time moves it on."""
+        self.shared_end = NEVER
+        """When the time of the system's hooks ends, which is set when the first of them is asked."""
+        self.account = account
+        """Sees each question and answer, for listeners."""
+        self.edited = edited
+        """Is called with the hook and the payload before and after each edit."""
+        self.guards: list[tuple[Seat, P | None]] = []
+        """Each guard, and the payload that it saw; None if it saw none."""
+        self.trail: list[TrailEntry] = []
+
+    async def run(self, seats: Sequence[Seat], decided: Sequence[Seat] = ()) -> Outcome[P]:
+        """Ask hooks one after another, each about the payload that the one before it left. Returns the outcome.
+
+        A hook that neither continues nor modifies ends the chain. Guards are asked again if the final payload is not the one
+        they saw. `decided` are guards that saw the first payload in an earlier chain. Where there are guards, a payload that
+        was changed in place meanwhile is denied. Approvers are asked all at once, and must all say yes.
+        """
+        if self.stage.approves:
+            return await approve(self, seats)
+        for seat in decided:
+            self.guards.append((seat, self.first))
+        for seat in seats:
+            seen: P | None = None
+            if seat.filter is None or seat.wants(self.encoded.payload):
+                asked = await self.ask(seat, self.end if seat.has_usual_end else self._end_of(seat))
+                self.trail.append(asked.entry)
+                if seat.waits_for_person:
+                    self.end += asked.entry.duration
+                if asked.encoded is not self.encoded and self.edited is not None:
+                    self.edited(seat.hook, self.encoded.payload, asked.encoded.payload)
+                if asked.decision is not CONTINUE and not isinstance(asked.decision, _PASSES):
+                    return self.outcome(seat, asked)
+                self.encoded = asked.encoded
+                seen = asked.encoded.payload
+            else:
+                self.trail.append(not_asked(self.stage, seat))
+            if seat.guard:
+                self.guards.append((seat, seen))
+        return await self._ask_guards() if self.guards else self.outcome()
+
+    async def ask(self, seat: Seat, end: float, final: bool = False) -> Asked[P]:  # noqa: FBT001, FBT002 - for every question
+        """Ask one hook, and return what came of it. If it fails, its fallback decides, or else its `on_failure`.
+
+        Each try has the hook's timeout, and ends at `end` in any case. A later answer does not count, even if the event loop
+        stood still. With `final`, the hook may no longer change the payload. The chain itself is not changed. Raises
+        `EncodeError` for a payload that has no JSON form.
+        """
+        stage, encoded, clock, hook = self.stage, self.encoded, self.clock, seat.hook
+        encoded.params()  # before the `try`: an error here is the caller's, and not the hook's
+        started = begun = clock()
+        retries = 0
+        left, degraded = encoded, ""
+        while True:
+            deadline, limit = begun + seat.timeout, begun + seat.longest
+            if limit > end or seat.fallback is not None:
+                deadline, limit = seat.deadlines(begun, end)
+            question = Question(stage, encoded, deadline, limit, begun, retries)
+            error = result = failure = answer = None
+            try:
+                if begun >= end:
+                    raise HookTimeoutError(seat.too_late)  # noqa: TRY301 - failures are caught in one place
+                if self.account is not None:
+                    self.account.asking(hook, encoded)
+                decision = await hook.handle(question)
+                if decision is not CONTINUE or stage.approves:
+                    decision, left, result, error = apply(stage, hook, encoded, decision, final)
+                ended = clock()
+                if ended > deadline and not (ended <= limit and hook.takes_bytes):
+                    raise HookTimeoutError("no answer in time")  # noqa: TRY301 - likewise
+            except Exception as raised:  # noqa: BLE001 - a hook can fail in any way; none of them may reach the agent
+                if retries < hook.spec.retry and not stage.approves and clock() < end:
+                    retries += 1
+                    begun = clock()
+                    continue
+                left, result = encoded, None
+                cause, why = failure, error = failure_policy.cause(raised), failure_policy.describe(raised)
+                decision = failure_policy.on_failure(stage, hook.name, hook.spec.on_failure, error)
+                answer = getattr(raised, "answer", None)
+                if seat.fallback is not None:
+                    kept = clock() + (begun + seat.timeout - deadline)
+                    instead = await self.ask(seat.fallback, min(end, max(kept, begun + seat.timeout)), final)
+                    if instead.entry.failure is None:
+                        degraded = f"{seat.fallback.name}: {failure}"
+                        decision, left, result = instead.decision, instead.encoded, instead.result
+                        failure, error = None, instead.entry.error
+                ended = clock()
+                seat.failed(stage.name, cause, why, decision.action, ended)
+            break
+        entry = entry_of(seat, decision, ended - started, error, failure, retries, degraded)
+        seat.count(stage.name, entry, ended)
+        asked = Asked(decision, left, entry, result, answer)
+        if self.account is not None:
+            self.account.asked(hook, encoded, asked)
+        return asked
+
+    def outcome(
+        self,
+        seat: Seat | None = None,
+        asked: Asked[P] | None = None,
+        *,
+        refusal: str = "",
+        approved: bool | None = None,
+    ) -> Outcome[P]:
+        """Returns the outcome of the hook that ended the chain, of the host's refusal, or of all hooks.
+
+        No other code makes one.
+        """
+        stage, encoded, trail = self.stage, self.encoded, tuple(self.trail)
+        # By position: an object made by keywords costs twice as much.
+        if seat is not None and asked is not None:
+            decision = asked.decision
+            feedback = decision.feedback if isinstance(decision, Retry) else ""
+            return Outcome(
+                stage.name,
+                decision.action,
+                asked.encoded.payload,
+                decision.reason,
+                trail,
+                approved,
+                asked.result,
+                feedback,
+                seat.name,
+                None if stage.approves else encoded.payload,
+            )
+        if refusal:
+            denied: OutcomeAction = words.DENY if words.DENY in stage.actions else words.ABORT_TURN
+            return Outcome(stage.name, denied, encoded.payload, refusal, trail)
+        passed: OutcomeAction = words.CONTINUE if encoded.payload is self.first else words.MODIFY
+        outcome = Outcome(stage.name, passed, encoded.payload, "", trail, approved)
+        outcome.asked = encoded
+        return outcome
+
+    def _end_of(self, seat: Seat) -> float:
+        """Returns when this hook's time ends. The system's hooks together have a share of the time that is left.
+
+        So slow ones cannot keep other hooks from being asked, whose failure may let the call continue.
+        """
+        if seat.is_system:
+            self.shared_end = min(self.shared_end, self.end - (self.end - self.clock()) * SYSTEM_SHARE)
+            return self.shared_end
+        return NEVER if seat.waits_for_person else self.end
+
+    async def _ask_guards(self) -> Outcome[P]:
+        """Ask guards again if they saw another payload, the system's last, so that they cannot take the others' time."""
+        for seat, seen in sorted(self.guards, key=_is_system):
+            if seen is not self.encoded.payload and seat.wants(self.encoded.payload):
+                asked = await self.ask(seat, self.end, True)
+                self.trail.append(asked.entry)
+                if not isinstance(asked.decision, _PASSES):
+                    return self.outcome(seat, asked)
+        return self.outcome() if self.encoded.intact else self.outcome(refusal=CHANGED)
 
 
-async def _ask_guards(  # noqa: PLR0917 - likewise
-    stage: Stage[P],
-    guards: Sequence[tuple[Seat, P | None]],
-    encoded: Encoded[P],
-    clock: Callable[[], float],
-    end: float,
-    account: Account[P] | None,
-    trail: list[TrailEntry],
-) -> Outcome[P] | None:
-    """Ask guards again if they saw another payload, the system's last, so that they cannot take the others' time.
-
-    Returns an outcome if one ends the chain, or if the payload was changed in place.
-    """
-    for seat, seen in sorted(guards, key=_is_system):
-        if seen is not encoded.payload and seat.wants(encoded.payload):
-            decision, left, entry, result = await ask(stage, seat, encoded, clock, end, account, True)
-            trail.append(entry)
-            if not isinstance(decision, _PASSES):
-                return _ended(stage, seat, decision, left.payload, result, trail)
-    if encoded.intact:
-        return None
-    denied: OutcomeAction = words.DENY if words.DENY in stage.actions else words.ABORT_TURN
-    return Outcome(stage.name, denied, encoded.payload, CHANGED, tuple(trail))
-
-
-def _is_system(guard: tuple[Seat, P | None]) -> bool:
+def _is_system(guard: tuple[Seat, object]) -> bool:
     return guard[0].is_system
-
-
-def _ended(  # noqa: PLR0917 - likewise
-    stage: Stage[P],
-    seat: Seat,
-    decision: Decision,
-    payload: P,
-    result: Any,
-    trail: list[TrailEntry],
-    asked_about: P | None = None,
-) -> Outcome[P]:
-    feedback = decision.feedback if isinstance(decision, Retry) else ""
-    # By position: an object made by keywords costs twice as much.
-    return Outcome(
-        stage.name,
-        decision.action,
-        payload,
-        decision.reason,
-        tuple(trail),
-        None,
-        result,
-        feedback,
-        seat.name,
-        asked_about,
-    )

@@ -40,7 +40,7 @@ from ..model.stages import (
 )
 from ..wire import words
 from .base import BaseEngine
-from .chain import run_chain
+from .chain import Chain
 from .lifecycle import MountedHooks
 from .respond import approved_answer
 from .seat import Seat, seats_after_pause, seats_named
@@ -204,7 +204,8 @@ class Engine(BaseEngine):
         try:
             if encoded is None or account is not None or (seats and seats[0].guard):
                 encoded = Encoded(payload)
-            outcome = await run_chain(stage, seats, encoded, clock, generation.budget, edited, account, decided, within)
+            end = clock() + (within if stage.approves else min(generation.budget, within))
+            outcome = await Chain(stage, encoded, clock, end, account, edited).run(seats, decided)
         except BaseException as error:
             if account is not None:
                 account.abandoned(error)

@@ -19,7 +19,7 @@ from ..model.proof import DENIALS, VERDICTS, Proof, answer_of, verdict_of
 from ..model.spec import Canary
 from ..model.stages import APPROVE_TOOL, BEFORE_TOOL
 from ..wire import words
-from .chain import run_chain
+from .chain import NEVER, Chain
 from .seat import Seat
 from .status import ProofStatus
 
@@ -192,7 +192,8 @@ async def _ask(
         return None
     generation.running += 1
     try:
-        return await run_chain(stage, seats, Encoded(call), clock, generation.budget)
+        end = NEVER if stage.approves else clock() + generation.budget
+        return await Chain(stage, Encoded(call), clock, end).run(seats)
     finally:
         generation.leave()
 

@@ -18,9 +18,12 @@ if TYPE_CHECKING:
     from ..model.filters import Filter
     from ..model.payloads import Payload
     from ..model.stages import Stage
+    from ..model.trail import TrailEntry
     from ..observe.metrics import StageMetrics
     from .tasks import Mounted
 
+KEPT_FOR_FALLBACK = 0.25
+"""The share of a hook's time that is kept for its fallback."""
 PROGRESS_FACTOR = 10
 PROGRESS_MOST = 600.0
 """A hook that shows progress may take ten times its timeout, but no more than this many seconds."""
@@ -39,6 +42,7 @@ class Seat:
         "figures",
         "filter",
         "guard",
+        "has_usual_end",
         "hook",
         "is_system",
         "longest",
@@ -68,6 +72,48 @@ class Seat:
         self.is_system = hook.spec.layer == "system"
         """Whether it may take only a part of the chain's time."""
         self.waits_for_person = hook.waits_for_person
+        self.has_usual_end = not (self.is_system or self.waits_for_person)
+        """Whether its time ends with the chain's."""
+
+    @property
+    def too_late(self) -> str:
+        """Why the hook is not asked when the time of its chain is over."""
+        whose = "of the system's hooks" if self.is_system else "for the whole chain"
+        return f"the time {whose} was used up before it was asked"
+
+    def deadlines(self, begun: float, end: float) -> tuple[float, float]:
+        """Returns when a question ends that begins now, and when it ends at the latest if the hook shows progress.
+
+        A hook with a fallback has three quarters of its time. The rest is kept for its fallback.
+        """
+        deadline, limit = begun + self.timeout, begun + self.longest
+        if limit > end:
+            limit = end
+            deadline = deadline if deadline < end else end  # noqa: FURB136 - min() takes four times as long
+        if self.fallback is None:
+            return deadline, limit
+        kept = (deadline - begun) * KEPT_FOR_FALLBACK
+        return deadline - kept, limit - kept
+
+    def failed(self, stage: str, failure: str, error: str, action: str, now: float) -> None:
+        """Note that the hook failed, and the action that was taken then."""
+        self.hook.failures.add(stage, failure, error, action, now)
+        self.figures = None  # so that `count` sees its next answer
+
+    def count(self, stage: str, entry: TrailEntry, now: float) -> None:
+        """Count an answer of the hook, or of its fallback."""
+        figures = self.figures
+        if figures is None:  # at its first question, and after each failure
+            figures = self.hook.metrics.stages[stage]
+            if entry.error is None and not entry.degraded:
+                self.figures = figures
+                self.hook.failures.answered(stage, now)
+        figures.record(entry.duration, entry.action, entry.failure, entry.retries)
+        if entry.degraded:
+            figures.degraded[entry.degraded.partition(": ")[2]] += 1
+        elif entry.error is not None and entry.failure is None:
+            self.failed(stage, "edit", entry.error, entry.action, now)
+            figures.refused_edits += 1
 
     def wants(self, payload: Payload) -> bool:
         """Whether the hook is asked about this payload."""

@@ -15,14 +15,22 @@ if TYPE_CHECKING:
 
 
 def entry_of(  # noqa: PLR0917 - by position: it is called for every question
-    seat: Seat, decision: Decision, duration: float, error: str | None, failure: str | None, retries: int
+    seat: Seat,
+    decision: Decision,
+    duration: float,
+    error: str | None,
+    failure: str | None,
+    retries: int,
+    degraded: str = "",
 ) -> TrailEntry:
-    """The entry of a hook that was asked. `failure` is the kind of its failure, for which `decision` was taken."""
+    """Returns the entry of a hook that was asked. `failure` is the kind of its failure, for which `decision` was taken."""
     # By position: an object made by keywords costs twice as much.
-    if decision is CONTINUE and error is None and not retries:
+    if decision is CONTINUE and error is None and not (retries or degraded):
         return TrailEntry(seat.name, words.CONTINUE, duration)  # as nearly always
     reason = "" if failure else decision.reason
-    return TrailEntry(seat.name, decision.action, duration, error, decision.notes, retries, reason, failure)
+    return TrailEntry(
+        seat.name, decision.action, duration, error, decision.notes, retries, reason, failure, False, degraded
+    )
 
 
 def not_asked(stage: Stage[Any], seat: Seat) -> TrailEntry:

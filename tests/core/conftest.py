@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from picohook.contain.tiers import Containment
-from picohook.engine.chain import run_chain
+from picohook.engine.chain import NEVER, Chain
 from picohook.engine.seat import Seat
 from picohook.hooks.base import Hook, HostServices, Question
 from picohook.model.encoded import Encoded
@@ -28,6 +28,9 @@ from picohook.model.stages import STAGES
 from picohook.observe.log import Log
 from picohook.process.start_turns import StartTurns
 from picohook.transport.event_loop import current_reactor
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
 
 META = Meta(agent_id="agent", turn_id="turn", session_key="session", iteration=3)
 CONTEXT = {"trusted": True}
@@ -123,10 +126,18 @@ def chain(clock: Clock, payloads: dict[str, Any]):
     """Runs a chain over these hooks, each with a timeout of 5 s, on the clock that the test moves."""
 
     async def run(
-        stage: str, *hooks: Hook, payload: Any = None, budget: float = 30.0, timeout: float = 5.0, **more: Any
+        stage: str,
+        *hooks: Hook,
+        payload: Any = None,
+        budget: float = 30.0,
+        timeout: float = 5.0,
+        decided: Sequence[Seat] = (),
+        clock: Callable[[], float] = clock,
+        **more: Any,
     ) -> Any:
         seats = [Seat(hook, timeout, hook.spec.filter) for hook in hooks]
         encoded = Encoded(payloads[stage] if payload is None else payload)
-        return await run_chain(STAGES[stage], seats, encoded, **{"clock": clock, "budget": budget, **more})
+        end = NEVER if STAGES[stage].approves else clock() + budget
+        return await Chain(STAGES[stage], encoded, clock, end, **more).run(seats, decided)
 
     return run

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from picohook.engine.chain import run_chain
+from picohook.engine.chain import NEVER, Chain
 from picohook.engine.seat import Seat
 from picohook.hooks.base import Hook
 from picohook.model.decisions import APPROVE, CONTINUE, AbortTurn, Deny, HardAbort, Modify, Pause, Respond, Retry
@@ -71,7 +71,7 @@ def seats(steps) -> list[Seat]:
 @given(STEPS)
 async def test_interceptors(steps):
     call = ToolCall(tool="bash", arguments={"a": 0})
-    outcome = await run_chain(BEFORE_TOOL, seats(steps), Encoded(call), clock=lambda: 0.0, budget=30)
+    outcome = await Chain(BEFORE_TOOL, Encoded(call), lambda: 0.0, 30.0).run(seats(steps))
     concluded = (outcome.action, outcome.payload.arguments, [entry.action for entry in outcome.trail])
     assert concluded == model(steps, {"a": 0})
     assert outcome.payload.tool == "bash"
@@ -82,7 +82,7 @@ async def test_interceptors(steps):
 @given(STEPS)
 async def test_approvers(steps):
     call = ToolCall(tool="bash")
-    outcome = await run_chain(APPROVE_TOOL, seats(steps), Encoded(call), clock=lambda: 0.0, budget=30)
+    outcome = await Chain(APPROVE_TOOL, Encoded(call), lambda: 0.0, NEVER).run(seats(steps))
     assert outcome.approved is all(answer is APPROVE for answer, _ in steps)
     assert outcome.action == ("continue" if outcome.approved else "deny_tool")
     assert outcome.payload is call

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from picohook import Continue, Deny, FunctionHook, HookSpec, Host, Modify, ToolCall
-from picohook.engine.chain import run_chain
+from picohook.engine.chain import Chain
 from picohook.engine.order import seats
 from picohook.errors import HookUnavailableError
 from picohook.model.encoded import Encoded
@@ -25,7 +25,7 @@ def ask(says, clock):
         names = {"fallback": "local", "timeout": 8.0, **settings}
         hooks = [says("p", first, **names), says("local", second)]
         (seat,) = seats(hooks, Timeouts())["before_tool"]
-        return await run_chain(BEFORE_TOOL, [seat], Encoded(CALL), clock, budget), hooks
+        return await Chain(BEFORE_TOOL, Encoded(CALL), clock, clock() + budget).run([seat]), hooks
 
     return ask
 
@@ -136,7 +136,7 @@ async def test_its_own_settings_say_what_it_may_edit_and_the_hooks_retries_come_
 async def test_an_answer_after_a_failure_is_noticed_again(says, clock):
     hooks = [says("p", fails, Deny("no"), fallback="local"), says("local", Continue())]
     (seat,) = seats(hooks, Timeouts())["before_tool"]
-    outcomes = [await run_chain(BEFORE_TOOL, [seat], Encoded(CALL), clock, 30) for _ in range(2)]
+    outcomes = [await Chain(BEFORE_TOOL, Encoded(CALL), clock, clock() + 30).run([seat]) for _ in range(2)]
     assert [outcome.trail[0].degraded for outcome in outcomes] == ["local: absent", ""]
     assert [outcome.action for outcome in outcomes] == ["continue", "deny_tool"]
 
