@@ -7,17 +7,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+import anyio
+
 from ..errors import HookTimeoutError
 from ..hooks.base import Question
 from ..model import failure_policy
-from ..model.decisions import CONTINUE, Asked, Continue, Modify, Outcome, Retry
+from ..model.decisions import CONTINUE, Approve, Asked, Continue, Modify, Outcome, Retry
 from ..model.encoded import CHANGED
 from ..model.payloads import Payload
 from ..model.spec import SYSTEM_SHARE
 from ..wire import words
 from .apply_decision import apply
-from .approval import approve
-from .trail import entry_of, not_asked
+from .trail import entry_of, not_asked, not_waited_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -78,7 +79,7 @@ class Chain(Generic[P]):
         was changed in place meanwhile is denied. Approvers are asked all at once, and must all say yes.
         """
         if self.stage.approves:
-            return await approve(self, seats)
+            return await self._approve(seats)
         for seat in decided:
             self.guards.append((seat, self.first))
         for seat in seats:
@@ -120,7 +121,7 @@ class Chain(Generic[P]):
             error = result = failure = answer = None
             try:
                 if begun >= end:
-                    raise HookTimeoutError(seat.too_late)  # noqa: TRY301 - failures are caught in one place
+                    seat.fail_late()
                 if self.account is not None:
                     self.account.asking(hook, encoded)
                 decision = await hook.handle(question)
@@ -128,7 +129,7 @@ class Chain(Generic[P]):
                     decision, left, result, error = apply(stage, hook, encoded, decision, final)
                 ended = clock()
                 if ended > deadline and not (ended <= limit and hook.takes_bytes):
-                    raise HookTimeoutError("no answer in time")  # noqa: TRY301 - likewise
+                    raise HookTimeoutError("no answer in time")  # noqa: TRY301 - failures are caught in one place
             except Exception as raised:  # noqa: BLE001 - a hook can fail in any way; none of them may reach the agent
                 if retries < hook.spec.retry and not stage.approves and clock() < end:
                     retries += 1
@@ -201,6 +202,38 @@ class Chain(Generic[P]):
             self.shared_end = min(self.shared_end, self.end - (self.end - self.clock()) * SYSTEM_SHARE)
             return self.shared_end
         return NEVER if seat.waits_for_person else self.end
+
+    async def _approve(self, seats: Sequence[Seat]) -> Outcome[P]:
+        """Ask all approvers at once, if their filters match. After the first denial, the others are not waited for."""
+        approvers = [seat for seat in seats if seat.wants(self.encoded.payload)]
+        answers = await self._ask_at_once(approvers) if approvers else {}
+        for seat in seats:
+            if seat.name in answers:
+                self.trail.append(answers[seat.name].entry)
+            else:
+                self.trail.append(not_waited_for(seat) if seat in approvers else not_asked(self.stage, seat))
+        for seat in approvers:
+            asked = answers.get(seat.name)
+            if asked is not None and not isinstance(asked.decision, Approve):
+                return self.outcome(seat, asked, approved=False)
+        return self.outcome(approved=len(answers) == len(approvers))
+
+    async def _ask_at_once(self, approvers: Sequence[Seat]) -> dict[str, Asked[P]]:
+        """Returns the answers by hook name, without those that came after a denial."""
+        self.encoded.params()  # raises the caller's mistake, a payload without a JSON form, before any approver is asked
+        if len(approvers) == 1:
+            return {approvers[0].name: await self.ask(approvers[0], self.end)}
+        answers: dict[str, Asked[P]] = {}
+        async with anyio.create_task_group() as tasks:
+
+            async def ask_one(seat: Seat) -> None:
+                asked = answers[seat.name] = await self.ask(seat, self.end)
+                if not isinstance(asked.decision, Approve):
+                    tasks.cancel_scope.cancel()
+
+            for seat in approvers:
+                tasks.start_soon(ask_one, seat)
+        return answers
 
     async def _ask_guards(self) -> Outcome[P]:
         """Ask guards again if they saw another payload, the system's last, so that they cannot take the others' time."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from ..errors import PicohookError
+from ..errors import HookTimeoutError, PicohookError
 from ..hooks.base import DecidedHook
 from ..model.spec import HookSpec
 from ..wire import words
@@ -75,11 +75,10 @@ class Seat:
         self.has_usual_end = not (self.is_system or self.waits_for_person)
         """Whether its time ends with the chain's."""
 
-    @property
-    def too_late(self) -> str:
-        """Why the hook is not asked when the time of its chain is over."""
+    def fail_late(self) -> NoReturn:
+        """Raises the `HookTimeoutError` of a hook that is not asked, because the time of its chain is over."""
         whose = "of the system's hooks" if self.is_system else "for the whole chain"
-        return f"the time {whose} was used up before it was asked"
+        raise HookTimeoutError(f"the time {whose} was used up before it was asked")
 
     def deadlines(self, begun: float, end: float) -> tuple[float, float]:
         """Returns when a question ends that begins now, and when it ends at the latest if the hook shows progress.
