@@ -21,6 +21,7 @@ from .host import garbage_collected_rarely, has_uvloop
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from anyio.abc import TaskStatus
 
@@ -63,7 +64,9 @@ async def serve(  # noqa: PLR0917 - the client's command line
 ) -> None:
     """Serve until no client has come for a while. Calls `ready` when it listens. Raises `PicohookError` if it cannot start."""
     async with host_of(vendor, project, config) as host:
-        began = None if config else Sessions(os.path.dirname(path), vendor.title, project).began
+        began = (
+            None if config else Sessions(os.path.dirname(path), vendor.title, project, partial(_projects, host)).began
+        )
         behind = ShimHost(host, vendor, host.reloader.source.changed, began)
         listening = await ListeningSocket.at_path(path, "the shim's socket")
         server = ShimServer(listening, behind.answer, key, Log())
@@ -73,6 +76,10 @@ async def serve(  # noqa: PLR0917 - the client's command line
             with garbage_collected_rarely():
                 await server.run(idle)
             tasks.cancel_scope.cancel()
+
+
+def _projects(host: Host) -> list[Path]:
+    return [config.project for config in host.reloader.source.layers.configs if config.layer == "project"]
 
 
 async def _end_on_signals(server: ShimServer, *, task_status: TaskStatus[None]) -> None:

@@ -242,13 +242,13 @@ def _above(start: Path) -> list[Path]:
 
 def _in_home(start: Path) -> Iterator[Problem]:
     """A note for each file in the home directory that would be a configuration in any other."""
-    home = Path(user_places.home())
-    if home in (start, *start.parents):
-        for name in dialects.DIALECTS["native"].project_files:
-            if os.path.lexists(home / name):
+    home = user_places.home()
+    for step in (start, *start.parents):
+        for name in dialects.DIALECTS["native"].project_files if str(step) == home else ():
+            if os.path.lexists(step / name):
                 message = "is not read: the home directory is no project"
                 hint = f"move it to {user_places.configuration()}, or name it"
-                yield Problem(escape(str(home / name)), "", message, hint)
+                yield Problem(escape(str(step / name)), "", message, hint)
 
 
 def _present(group: list[Path], project: Path | None, notes: list[Problem]) -> list[Path]:

@@ -14,7 +14,11 @@ def configuration() -> Path:
     """The directory of the user's own configuration. Raises `ConfigError`."""
     import platformdirs  # noqa: PLC0415 - only for configurations that are found
 
-    return _absolute(platformdirs.user_config_path("picohook"), "XDG_CONFIG_HOME or HOME")
+    try:
+        found = platformdirs.user_config_path("picohook")
+    except RuntimeError:  # there is no home directory
+        found = Path("~")
+    return _absolute(found, "XDG_CONFIG_HOME or HOME")
 
 
 def expanded(name: str) -> Path:
@@ -23,15 +27,14 @@ def expanded(name: str) -> Path:
 
 
 def home() -> str:
-    """The real path of the home directory that the system has for this user, whatever `HOME` says.
+    """The real path of the home directory that the system has for this user, whatever `HOME` says; empty if it has none.
 
-    So nobody makes a project the home directory by a variable, and its configuration none of a project. If the system has no
-    home directory, it is the one that `HOME` names.
+    So no variable turns a project into the home directory, whose files are not a project's.
     """
     try:
         return os.path.realpath(pwd.getpwuid(os.geteuid()).pw_dir)
     except KeyError:
-        return os.path.realpath(os.environ.get("HOME") or "/")
+        return ""
 
 
 def _absolute(path: Path, variables: str) -> Path:

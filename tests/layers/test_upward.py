@@ -336,16 +336,28 @@ def test_X12_a_variable_makes_no_project_the_home_directory(project, inner, monk
     assert sources() == [str(project.path)]
 
 
-def test_where_the_system_has_no_home_directory_the_variable_names_it(project, inner, monkeypatch):
+def test_X12_where_the_system_has_no_home_directory_none_is_left_out(project, inner, monkeypatch):
     def unknown(_):
         raise KeyError
 
     monkeypatch.setattr(pwd, "getpwuid", unknown)
     monkeypatch.setenv("HOME", str(project.path))
-    project.write("picohook.toml", gate("home"))
-    assert sources() == []
+    project.write("picohook.toml", gate("outer"))
+    assert sources() == [str(project.path)]
+
+
+@pytest.mark.parametrize("config", ["{home}/none", None])
+def test_X3_without_any_home_directory_the_working_directory_is_none(project, inner, monkeypatch, config):
+    def unknown(*_):
+        raise KeyError
+
+    inner.write("~/.config/picohook/picohook.toml", gate("evil"))
+    for name in ("getpwuid", "getpwnam"):
+        monkeypatch.setattr(pwd, name, unknown)
     monkeypatch.delenv("HOME")
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(project.path / "none"))
+    monkeypatch.delenv("XDG_CONFIG_HOME")
+    if config:
+        monkeypatch.setenv("XDG_CONFIG_HOME", config.format(home=project.path))
     with pytest.raises(ConfigError, match="HOME does not name a directory by its whole path"):
         discover()
 

@@ -7,6 +7,7 @@ import json
 import os
 import signal
 from functools import partial
+from pathlib import Path
 
 import anyio
 import pytest
@@ -394,8 +395,8 @@ class TestASession:
         """Returns how the host of a directory answers a question: its status, and the reason of its denial."""
         (tmp_path / "sockets").mkdir()
 
-        async def answered(directory, question, vendor="claude"):
-            sessions = Sessions(str(tmp_path / "sockets"), vendor, directory)
+        async def answered(directory, question, vendor="claude", projects=()):
+            sessions = Sessions(str(tmp_path / "sockets"), vendor, directory, lambda: map(Path, projects))
             async with Host([FunctionHook("h", before_tool(Deny(directory)))]) as host:
                 shim_host = ShimHost(host, VENDORS[vendor], lambda: False, sessions.began)
                 reply = await shim_host.answer(question)
@@ -406,8 +407,20 @@ class TestASession:
 
     async def test_X12_a_session_keeps_the_directory_that_it_began_in_wherever_its_agent_goes(self, at):
         assert b"/began" in (await at("/began", call())).out
-        assert await at("/moved", call()) == ("elsewhere", b"/began")
+        for place in ("/moved", "/", "/began2"):
+            assert await at(place, call()) == ("elsewhere", b"/began")
         assert b"/began" in (await at("/began", call())).out
+
+    async def test_X12_hooks_further_inside_are_asked_too(self, at):
+        await at("/began", call())
+        assert b"/began/inner" in (await at("/began/inner", call(), projects=["/began/inner"])).out
+
+    async def test_X12_a_session_that_comes_into_another_project_is_refused(self, at):
+        await at("/began", call())
+        reply = await at("/moved/sub", call(), projects=["/", "/moved"])
+        assert reply.status == "refused"
+        assert b"this session began in /began, and /moved has hooks that are not asked in it" in reply.out
+        assert (await at("/moved", call(), projects=["/"])).status == "elsewhere"
 
     async def test_another_session_and_another_vendor_have_their_own(self, at):
         await at("/began", call())

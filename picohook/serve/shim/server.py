@@ -23,7 +23,7 @@ from .deciding import Decider
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable, Iterable, Mapping
 
     from ...engine.engine import Engine
     from ...observe.log import Log
@@ -181,33 +181,44 @@ class Sessions:
     A session keeps the configurations that it began with, wherever its agent goes.
     """
 
-    def __init__(self, directory: str, vendor: str, project: str) -> None:
-        """Forgets sessions that no host has seen for a long time."""
-        self._directory, self._vendor, self._project = directory, vendor, project
-        self._own: set[str] = set()
+    def __init__(self, directory: str, vendor: str, here: str, projects: Callable[[], Iterable[Path]]) -> None:
+        """`projects` are the directories of the host's project configurations. Forgets sessions of long ago."""
+        self._directory, self._vendor, self._here, self._projects = directory, vendor, here, projects
+        self._known: dict[str, str] = {}
         for path in Path(directory).glob(f"*{_SESSION}"):
             with contextlib.suppress(FileNotFoundError):  # another host forgets it, too
                 if time.time() - path.lstat().st_mtime > FORGOTTEN:
                     path.unlink()
 
     def began(self, session: str) -> str:
-        """The directory in which this session began, if it is another one than this host's. Here, if it is new."""
-        if session in self._own:
+        """The directory whose host answers for this session; empty if this one does, which it does further inside, too.
+
+        Raises `PicohookError` if neither host has all hooks: here is another project than the one in which it began.
+        """
+        place = self._known.get(session) or self._known.setdefault(session, self._noted(session))
+        real = Path(os.path.realpath(place))
+        if Path(os.path.realpath(self._here)).is_relative_to(real):
             return ""
+        other = next((one for one in self._projects() if not real.is_relative_to(one)), None)
+        if other is not None:
+            raise PicohookError(
+                f"this session began in {place}, and {other} has hooks that are not asked in it: start a new session"
+            )
+        return place
+
+    def _noted(self, session: str) -> str:
+        """The directory in which a session began: this one, if it is new."""
         digest = hashlib.blake2b(f"{self._vendor}\0{session}".encode("utf-8", "replace"), digest_size=16).hexdigest()
         path = f"{self._directory}/{digest}{_SESSION}"
         try:
             with tempfile.NamedTemporaryFile(dir=self._directory) as new:
-                new.write(os.fsencode(self._project))
+                new.write(os.fsencode(self._here))
                 new.flush()
                 os.link(new.name, path)  # whole from the start
         except FileExistsError:
             os.utime(path, follow_symlinks=False)
-            place = os.fsdecode(read_regular(path, _LONGEST))
-            if place != self._project:
-                return place
-        self._own.add(session)
-        return ""
+            return os.fsdecode(read_regular(path, _LONGEST))
+        return self._here
 
 
 class ShimServer:
