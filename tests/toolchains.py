@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 import shutil
 from pathlib import Path
 
@@ -22,6 +23,11 @@ PROGRAMS = {
     "npm": f'if [ "$1" = install ]; then exec ln -s {NODE_MODULES} node_modules; fi; exec {{npm}} "$@"',
     "npx": 'program=$1; shift; exec node_modules/.bin/"$program" "$@"',
 }
+
+
+def without_notices(said: str) -> str:
+    """What a program said, without its notices that this machine contains hooks less well, as in many containers."""
+    return re.sub(r"(?m)^.*this machine cannot provide a tier of containment.*\n", "", said)
 
 
 @functools.cache

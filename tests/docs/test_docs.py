@@ -364,7 +364,7 @@ def take_console(snippet, file):
         may_fail = [other for other, _ in commands[place + 1 : place + 2]] == ["echo $?"]
         assert statuses[place] == "0" or may_fail, f"{snippet}: $ {command}\n{shown[place]}"
         if expected:
-            actual = comparable(shown[place], file.parent)
+            actual = comparable(toolchains.without_notices(shown[place]), file.parent)
             pattern = as_pattern(comparable(expected, file.parent))
             assert re.fullmatch(pattern, actual), f"{snippet}: $ {command}\nshows\n{actual}\nand the page\n{expected}"
 

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -33,7 +35,11 @@ def write(project):
     def write(name: str, content: Any, mode: int = 0o644) -> Path:
         path = project / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
+        text = content if isinstance(content, str) else json.dumps(content)
+        for program in ("jq", "node"):
+            if re.search(rf"\b{program} ", text) and shutil.which(program) is None:
+                pytest.skip(f"a handler of this test needs {program}")
+        path.write_text(text, encoding="utf-8")
         path.chmod(mode)
         return path
 

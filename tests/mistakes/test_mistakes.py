@@ -207,7 +207,7 @@ RUNS = {
     "lacks a variable": Row(
         "echo ${PICOHOOK_TEST_KEY?}", ("exited with code 2", 'inherit_env = ["PICOHOOK_TEST_KEY"]')
     ),
-    "a command that is missing": Row("no-such-command", ("exited with code 127", "no-such-command: not found")),
+    "a command that is missing": Row("no-such-command", ("exited with code 127", "no-such-command: ")),
     "prints text": Row("echo looking", ("looking",)),
 }
 
