@@ -24,7 +24,7 @@ COMMANDS = {
     "list": "List the hooks in the order they are asked, stage by stage.",
     "call": "Ask the hooks of one stage, and show what they decide.",
     "run": "Run a script of stages and events, line by line.",
-    "trust": "Trust the configurations of this directory and of those above it, as they are now.",
+    "trust": "Trust the configurations of this directory and above.",
     "serve": "Serve the hooks to a program in any language.",
     "worker": "Serve hooks over NATS, to hosts on other machines.",
     "mcp": "Put hooks between an MCP client and an MCP server.",

@@ -21,7 +21,7 @@ Named = Annotated[
     typer.Option(
         "--config",
         metavar="FILE",
-        help="Use this configuration alone. Default: your own, and that of this directory if you trust it.",
+        help="Use this configuration, and not your own or those of this directory and above.",
         show_default=False,
     ),
 ]

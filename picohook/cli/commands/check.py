@@ -33,7 +33,7 @@ def check(
         Path | None,
         typer.Argument(
             metavar="[CONFIG]",
-            help="The configuration. Default: your own, and that of this directory.",
+            help="The configuration. Default: your own, and those of this directory and above.",
             show_default=False,
         ),
     ] = None,

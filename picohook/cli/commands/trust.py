@@ -30,7 +30,7 @@ def trust(
     remove: Annotated[bool, typer.Option("--remove", help="Stop trusting it.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Trust the configurations of this directory and of those above it, as they are now.
+    """Trust the configurations of this directory and above.
 
     Commands then run its hooks without --config. Trust covers the content of the file, and of the project's files that its
     commands name. When one of them changes, no hook of it runs until it is trusted again. Files that those programs import are
