@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..wire import words
 from ..wire.text import cut, escape
-from .codec import between_id_and_params, encode
+from .codec import encode
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,15 +15,6 @@ if TYPE_CHECKING:
 def hello_params(name: str, modes: Sequence[str]) -> bytes:
     """The params of `hook.hello`."""
     return encode({"name": name, "version": words.VERSION, "modes": list(modes)})
-
-
-def hello_line(request_id: int, name: str, modes: Sequence[str]) -> bytes:
-    """The whole line of a hello."""
-    return b'{"jsonrpc":"2.0","id":%d%b%b}\n' % (
-        request_id,
-        between_id_and_params(words.HELLO),
-        hello_params(name, modes),
-    )
 
 
 def refusal(result: Any) -> str | None:

@@ -6,8 +6,8 @@ import pytest
 
 from picohook.errors import ProtocolError
 from picohook.protocol.codec import encode, notification_line
-from picohook.protocol.hello import hello_line, slots_offered
-from picohook.protocol.peer import DroppedLine, Peer, PeerState
+from picohook.protocol.hello import slots_offered
+from picohook.protocol.peer import DroppedLine, PeerState
 from picohook.wire import words
 
 
@@ -159,9 +159,3 @@ class TestHello:
 )
 def test_only_a_whole_number_above_0_offers_slots(result, slots):
     assert slots_offered(result) == slots
-
-
-def test_a_repeated_hello_is_the_line_that_was_sent():
-    peer = Peer()
-    number = peer.hello("h", ["tool"], "token")
-    assert b"".join(peer.data_to_send()) == hello_line(number, "h", ["tool"])
