@@ -16,6 +16,8 @@ INHERITED = frozenset(
 """The host's variables that a hook inherits by default, beside all of `LC_*`."""
 SYSTEM_PATH = "/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/sbin:/usr/local/bin"
 """The PATH of the system's hooks: the user must not decide which programs they are."""
+_SYSTEM = {"PATH": SYSTEM_PATH, "PYTHONNOUSERSITE": "1"}
+"""Python runs code of the home directory at its start, unless it is told not to."""
 
 
 def search_path(spec: HookSpec, environ: Mapping[str, str]) -> str:
@@ -32,4 +34,4 @@ def environment(spec: HookSpec, environ: Mapping[str, str]) -> dict[str, str]:
         inherited = {
             name: environ[name] for name in environ if name in INHERITED or name.startswith("LC_") or name in more
         }
-    return {**inherited, **({"PATH": SYSTEM_PATH} if spec.layer == "system" else {}), **spec.env}
+    return {**inherited, **(_SYSTEM if spec.layer == "system" else {}), **spec.env}
