@@ -77,6 +77,10 @@ TOOLCHAINS = {
     "c": ("echo '#include <cjson/cJSON.h>' | cc -E -", "apt-get install gcc libc6-dev libcjson-dev"),
     "bash": ("jq --version", "apt-get install jq"),
     "perl": ("perl -MJSON::PP -e 1", "apt-get install perl"),
+    "operate-a-fleet": (
+        "nats-server --version && openssl version && jq --version",
+        "apt-get install nats-server openssl jq",
+    ),
     "hooks-over-nats": ("nats-server --version", "apt-get install nats-server"),
     "containment": (
         "/usr/bin/python3 --version && bwrap --unshare-net --ro-bind / / true",

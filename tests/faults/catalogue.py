@@ -146,6 +146,13 @@ FAULTS: dict[str, tuple[str, str]] = {
     "E2": ("a message of hundreds of thousands of values or names", "not decoded; its call fails"),
     "E3": ("a line of MCP that is too long, or has too many values", "an error for its call; the next line passes"),
     "E1": ("a pattern that backtracks, and a tool's name that makes it do so", "the engine never backtracks"),
+    "N1": (
+        "a host's key names another subject for the answer: a stream's, a bucket's, another host's",
+        "no worker answers there, and none may",
+    ),
+    "N2": ("a key publishes or listens where it must not, or there is none", "refused by the server"),
+    "N3": ("a server without a key or a certificate joins the cluster", "refused by the servers"),
+    "N4": ("some workers hang, or their machine loses power", "the others are asked within three seconds"),
     "N5": (
         "no worker, no server, all workers busy, a question that is too large",
         "fails at once, each with its cause",

@@ -4,6 +4,7 @@ import logging
 import os
 import sys
 import threading
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Annotated, NoReturn
@@ -37,14 +38,26 @@ def doctor(
     timeout: Annotated[
         float, typer.Option(metavar="SECONDS", parser=seconds(0.1), help="How long each hook may take.")
     ] = 10.0,
+    route: Annotated[
+        list[str] | None,
+        typer.Option(metavar="HOST:PORT", help="Try whether any server can join a cluster of NATS there. Repeatable."),
+    ] = None,
+    asked_by: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="A host's configuration: try whether a worker may answer it elsewhere.",
+            show_default=False,
+        ),
+    ] = None,
     as_json: Json = False,
     verbose: Verbose = False,
 ) -> None:
     """Find out whether hooks work here, and what to do if not.
 
     Checks the machine, the configurations, their permissions and trust. Starts each hook, and greets it. Asks each gate about
-    its canary, a call that it must deny. Does not run hooks of a project that is not trusted. Exits with 1 if there are
-    errors.
+    its canary, a call that it must deny. Tries the servers of [nats] for what their keys must not do. Does not run hooks of a
+    project that is not trusted. Exits with 1 if there are errors.
     """
     if not verbose:
         logging.getLogger("picohook").setLevel(logging.CRITICAL + 1)  # the findings report what hooks do wrong
@@ -59,7 +72,8 @@ def doctor(
         _show(findings, as_json=as_json)
         os._exit(1)
 
-    in_loop(lambda: examine(findings, config, directory, time_limit=timeout, picoclaw=picoclaw, give_up=give_up))
+    work = partial(examine, findings, config, directory, time_limit=timeout, picoclaw=picoclaw, give_up=give_up)
+    in_loop(partial(work, routes=tuple(route or ()), host=asked_by))
     _end(findings, as_json=as_json)
 
 

@@ -43,6 +43,15 @@ def worker(
         bool, typer.Option("--watch", help="Reload the configuration when it changes. SIGHUP reloads it in any case.")
     ] = False,
     *,
+    metrics: Annotated[
+        str | None,
+        typer.Option(
+            "--prometheus",
+            metavar="[HOST:]PORT",
+            help="Also answer GET /metrics there: on this machine alone unless HOST is given.",
+            show_default=False,
+        ),
+    ] = None,
     audit: Audit = None,
     otel: Otel = False,
     record: Record = None,
@@ -60,7 +69,7 @@ def worker(
     settings = connection_of(read(config))
     with contextlib.redirect_stdout(sys.stderr), listeners((), audit=audit, otel=otel, record=record) as made:
         # Hooks in this process may print.
-        work = functools.partial(_serve, config, settings, made, max_in_flight, watch=watch)
+        work = functools.partial(_serve, config, settings, made, max_in_flight, metrics, watch=watch)
         anyio.run(work, backend_options={"use_uvloop": has_uvloop()})
 
 
@@ -69,12 +78,17 @@ async def _serve(
     settings: NatsSettings,
     host_listeners: list[Listener],
     max_in_flight: int,
+    metrics: str | None,
     *,
     watch: bool,
 ) -> None:
     host = host_of(config, listeners=host_listeners, watch=watch, _system=False)  # it serves hooks, and guards no agent
     hide_key()
-    async with host:
+    async with host, contextlib.AsyncExitStack() as opened:
+        if metrics is not None:
+            from ...serve.metrics_endpoint import metrics_endpoint  # noqa: PLC0415 - needs an extra
+
+            await opened.enter_async_context(metrics_endpoint(host, metrics))
         connection = _connect(settings)
         async with anyio.create_task_group() as tasks:
             serving = _Serving(host, connection, max_in_flight, tasks)

@@ -11,7 +11,7 @@ from ...config import layers, trust
 from ...config.document import PicoClaw
 from ...config.layers import Layers
 from ...errors import ConfigError, TrustError
-from . import files, gates, hooks, machine, programs
+from . import files, gates, hooks, machine, nats, programs
 from .findings import Finding, Level, about
 
 _BEAT = 1.0
@@ -27,6 +27,8 @@ async def examine(
     *,
     time_limit: float,
     picoclaw: PicoClaw | None,
+    routes: tuple[str, ...] = (),
+    host: Path | None = None,
     give_up: Callable[[], NoReturn],
 ) -> None:
     """Add findings about `config` alone, or about the configurations in `directory`, to `findings`.
@@ -40,6 +42,8 @@ async def examine(
         findings += files.mistakes(error)
         return
     findings += files.examine(found)
+    if any(config.nats is not None and str(config.path) in _trusted(found) for config in found.configs):
+        findings += await nats.examine(found, routes, None if host is None else layers.named(host).nats)
     await _examine_hooks(findings, found, time_limit, give_up)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import logging
 import random
 import re
 import socket
@@ -248,7 +249,7 @@ class NatsConnection:
                     ping_interval=1 << 20,  # `_lasts` does that
                     pending_size=2 * MAX_OUTBOUND,
                     skip_subject_validation=True,  # all subjects are made by `subjects`
-                    **_identity(self.settings),
+                    **identity(self.settings),
                 )
                 self._client = client
                 for listening in tuple(self._listening):
@@ -316,9 +317,9 @@ class NatsConnection:
             return
         self.state = state
         if state == CONNECTED:
-            self.refused = frozenset()  # the server checks again
             self._log.info("connected to NATS")
         elif state == DISCONNECTED:
+            self.refused = frozenset()  # the next server checks again
             self._log.warning("the connection to NATS was lost", why=self.last_error)
         self._tell()
 
@@ -348,6 +349,11 @@ async def _end(client: Client) -> None:
             await client.close()
 
 
+def _without_noise(record: logging.LogRecord) -> bool:
+    """Leaves out what asyncio says at the end of each connection that nats-py has encrypted."""
+    return not record.getMessage().startswith("returning true from eof_received() has no effect when using ssl")
+
+
 def _require_nats() -> None:
     try:
         import nats.aio.client  # noqa: F401, PLC0415 - an extra
@@ -355,17 +361,19 @@ def _require_nats() -> None:
         raise PicohookError(f"NATS needs the package nats-py: {how_to_install('nats')}") from None
 
 
-def _identity(settings: NatsSettings) -> dict[str, Any]:
+def identity(settings: NatsSettings) -> dict[str, Any]:
     """The options of nats-py that say who this is, and whom it trusts. Raises `OSError` and `ssl.SSLError`."""
-    given: dict[str, Any] = {"user_credentials": settings.creds, "nkeys_seed": settings.nkey, "tls": _tls(settings)}
+    given: dict[str, Any] = {"user_credentials": settings.creds, "nkeys_seed": settings.nkey, "tls": tls_of(settings)}
     return {name: value for name, value in given.items() if value is not None}
 
 
-def _tls(settings: NatsSettings) -> ssl.SSLContext | None:
+def tls_of(settings: NatsSettings) -> ssl.SSLContext | None:
+    """The certificates for connections; None if they are not named. Raises `OSError` and `ssl.SSLError`."""
     if settings.tls is None:
         return None
     import ssl  # noqa: PLC0415 - slow to import
 
+    logging.getLogger("asyncio").addFilter(_without_noise)
     context = ssl.create_default_context(cafile=settings.tls.ca)
     if settings.tls.cert is not None:
         context.load_cert_chain(settings.tls.cert, settings.tls.key)
