@@ -25,7 +25,7 @@ from picohook.serve.nats_worker import NatsWorker
 from picohook.transport.event_loop import current_reactor
 from picohook.transport.nats.connection import NatsConnection
 
-pytestmark = [pytest.mark.anyio, pytest.mark.one_worker, pytest.mark.parametrize("anyio_backend", ["asyncio"])]
+pytestmark = [pytest.mark.anyio, pytest.mark.one_worker("fleet"), pytest.mark.parametrize("anyio_backend", ["asyncio"])]
 
 QUESTION = b'{"jsonrpc":"2.0","id":1,"method":"hook.before_tool","params":{"tool":"bash","arguments":{}}}'
 RPC = "picohook.v1.rpc.acme"
