@@ -55,7 +55,7 @@ AT_HOME = {
     "trio": {"transport"},
     "uvloop": {"transport"},
     "asyncio": {"transport", "cli", "sdk", "integrations"},
-    "nats": {"transport"},
+    "nats": {"transport", "serve", "cli"},
     "jiter": {"protocol"},
     "orjson": {"protocol"},
     "agent_hooks": {"integrations"},
