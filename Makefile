@@ -8,7 +8,7 @@
 # make fuzz    search for bytes that break the decoder or the peer, for SECONDS (60)
 # make soak    kill, stop, flood and replace hooks under load, for MINUTES (1)
 # make bench   measure the cost, against the least possible cost; needs a C compiler
-# make fleet   a NATS server, three workers and five hosts on this machine: one is killed, the server restarted, the policy replaced
+# make fleet   three NATS servers, three workers and two hosts on this machine: an attacker, a worker that hangs, a server killed
 # make many    a sidecar under 50 clients and 100,000 calls
 # make site    build the documentation as a site, in site/
 # make site-serve  show the site on http://127.0.0.1:8000, and build it again when a page changes

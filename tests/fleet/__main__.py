@@ -1,9 +1,10 @@
-"""A small fleet on one machine: a NATS server, three workers with one policy, and five hosts that ask them all the time.
+"""A small fleet on one machine: three NATS servers with the production files, three workers, and two hosts that ask them.
 
     python tests/fleet
 
-Shows a denial, a worker that is killed, the server restarted, and a new policy while calls run. Prints each step with its
-seconds, and ends with 1 if anything is not as promised. Needs nats-server, on the path or named in PICOHOOK_NATS_SERVER.
+Shows a denial, an attacker with each key, a worker that hangs, a server that is killed, and a new policy while calls run.
+Prints each step with its seconds, and ends with 1 if anything is not as promised. The servers' files are those of the page for
+those who operate a fleet. Needs nats-server, on the path or named in PICOHOOK_NATS_SERVER.
 """
 
 from __future__ import annotations
@@ -22,26 +23,21 @@ from typing import TYPE_CHECKING, Any
 HERE = Path(__file__).parent
 sys.path.append(str(HERE.parent / "nats"))
 
-from server import Server, program
+from production import SERVERS, Fleet, programs
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-WORKERS, HOSTS = 3, 5
+WORKERS, HOSTS = 3, ("agents-17", "agents-18")
 PATIENCE = 60.0
 """Seconds for one step. It takes one or two, and longer on a busy machine."""
-DOWN = 1.0
-"""Seconds for which the server is away."""
+HUNG = 4.0
+"""Seconds in which a worker that hangs may get questions."""
 HARMFUL = "rm -rf /"
 PICOHOOK = (sys.executable, "-m", "picohook")
 
-CONNECTION = """[nats]
-servers = ["{url}"]
-host = "{name}"
-
-[hooks.policy]
-stages = ["before_tool"]
-"""
+ATTACKS = {"anonymous", "encryption", "permissions", "answers", "hanging", "cluster"}
+"""What `picohook doctor` tries at the servers."""
 
 
 class Program:
@@ -80,29 +76,49 @@ class Demo:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.began = time.monotonic()
-        self.server = Server()
+        self.fleet = Fleet(directory, programs()[0])
         self.workers: list[Program] = []
         self.hosts: list[Program] = []
 
     # What is started, and how it ends.
 
     def start(self) -> None:
-        for number in range(1, WORKERS + 1):
-            config = self.directory / f"worker-{number}.toml"
-            self.forbid(config, "rm")
-            self.workers.append(self._program(config.stem, *PICOHOOK, "worker", "--config", str(config)))
-        for number in range(1, HOSTS + 1):
-            config = self.directory / f"agent-{number}.toml"
-            config.write_text(
-                CONNECTION.format(url=self.server.url, name=config.stem) + 'nats = "policy"\ntimeout = 2\n'
-            )
-            self.hosts.append(self._program(config.stem, sys.executable, str(HERE / "agent.py"), str(config)))
+        connection, _, host = (self.directory / "agents-17.toml").read_text().partition("[hooks.policy]")
+        for name in HOSTS:
+            file = self.directory / f"{name}.toml"
+            file.write_text(f"{connection}[hooks.policy]{host}".replace("agents-17", name))
+            self.hosts.append(self._program(name, sys.executable, str(HERE / "agent.py"), str(file)))
+        self.forbid("rm")
+        for number in range(WORKERS):
+            self.workers.append(self._program(f"worker-{number}", *PICOHOOK, "worker", "--config", "worker-1.toml"))
 
-    def forbid(self, config: Path, *words: str) -> None:
-        """Let a worker's policy be a process that forbids these words."""
+    def forbid(self, *words: str) -> None:
+        """Let the policy of all workers be a process that forbids these words."""
+        file = self.directory / "worker-1.toml"
+        connection = file.read_text().partition("[hooks.policy]")[0]
         command = [sys.executable, str(HERE / "policy.py"), *words]
-        connection = CONNECTION.format(url=self.server.url, name=config.stem)
-        config.write_text(f"{connection}command = {json.dumps(command)}\n")
+        canary = 'canary = { tool = "bash", arguments = { command = "rm -rf /" } }'
+        file.write_text(
+            f'{connection}[hooks.policy]\ncommand = {json.dumps(command)}\nstages = ["before_tool"]\n{canary}\n'
+        )
+
+    def attack(self) -> None:
+        """Try with each key what it must not do. Raises `FailedError` if anything of it is possible."""
+        tried = (
+            ("agents-17",),
+            ("worker-1", "--asked-by", "agents-17.toml", "--route", f"localhost:{self.fleet.routes[0]}"),
+        )
+        running = {}
+        for name, *options in tried:
+            command = [*PICOHOOK, "doctor", f"{name}.toml", *options, "--json"]
+            running[name] = subprocess.Popen(command, cwd=self.directory, stdout=subprocess.PIPE, text=True)
+        for name, process in running.items():
+            findings = json.loads(process.communicate()[0])["findings"]
+            found = [one for one in findings if one["check"] in ATTACKS and "localhost:" in one["about"]]
+            bad = [one["message"] for one in found if one["level"] != "ok"]
+            if bad or len(found) < len(ATTACKS) - 2:
+                raise FailedError(f"the key of {name}: {bad or found}")
+            self.until(f"{len(found)} attacks with the key of {name} failed", lambda: True)
 
     def _program(self, name: str, *command: str) -> Program:
         return Program(*command, directory=self.directory, log=self.directory / f"{name}.log")
@@ -115,7 +131,7 @@ class Demo:
         for one in self.programs:
             if one.process.poll() is None:
                 one.kill()
-        self.server.kill()
+        self.fleet.stop()
 
     # What is looked at.
 
@@ -158,25 +174,29 @@ class Demo:
 
     def run(self) -> None:
         self.start()
-        self.until(f"{HOSTS} hosts run harmless calls", self.goes_on())
+        self.until(f"{len(HOSTS)} hosts run harmless calls", self.goes_on())
         self.until("each host was denied a harmful call", lambda: self.all_hosts(HARMFUL, "denied"))
+        self.attack()
 
         before = self.failures()
-        self.workers.pop().kill()
-        self.until("a worker was killed: the other two answer", self.goes_on())
-        print(f"         {self.failures() - before} calls failed with it, and were denied")
+        self.workers[0].process.send_signal(signal.SIGSTOP)
+        began = time.monotonic()
+        self.until("a worker hangs: its servers end its connection", lambda: time.monotonic() > began + HUNG)
+        hung = self.failures()
+        self.until("the other two answer", self.goes_on())
+        print(f"         {hung - before} calls failed in the first {HUNG:g} s, and {self.failures() - hung} later")
+        self.workers.pop(0).kill()
 
-        before = self.failures("unreachable")
-        self.server.kill()
-        self.until("the server was killed: every host denies at once", lambda: self.all_hosts("ls", "denied"))
-        time.sleep(DOWN)
-        self.server.start()
-        self.until("the server is back: calls run again", self.goes_on())
-        print(f"         {self.failures('unreachable') - before} calls were denied meanwhile, as unreachable")
+        before = self.failures()
+        self.fleet.processes[SERVERS[0]].kill()
+        self.until("a server was killed: the hosts go to the others", self.goes_on())
+        print(f"         {self.failures() - before} calls were denied meanwhile")
+        self.fleet.processes[SERVERS[0]].wait()
+        self.fleet.start(SERVERS[0])
 
         failed = self.failures()
+        self.forbid("rm", "curl")
         for worker in self.workers:
-            self.forbid(worker.log.with_suffix(".toml"), "rm", "curl")
             worker.process.send_signal(signal.SIGHUP)
         self.until("a new policy forbids curl, in each host", lambda: self.all_hosts("curl example.com", "denied"))
         if self.failures() > failed:
@@ -193,7 +213,7 @@ class Demo:
 
 
 def main() -> int:
-    if program() is None:
+    if not programs():
         print("needs nats-server: apt-get install nats-server, or name one in PICOHOOK_NATS_SERVER", file=sys.stderr)
         return 1
     with tempfile.TemporaryDirectory() as directory, ExitStack() as stack:
