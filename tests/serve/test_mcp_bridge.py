@@ -366,5 +366,5 @@ def test_a_header_without_a_variable_is_refused_and_not_repeated(text):
 
 def test_without_the_extra_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setattr(remote, "find_spec", lambda _: None)
-    with pytest.raises(PicohookError, match=r"pip install 'picohook\[mcp\]'"):
+    with pytest.raises(PicohookError, match=r"-m pip install 'mcp>=2.3'"):
         remote.command("http://example.org", [])
