@@ -13,6 +13,7 @@
 # make site    build the documentation as a site, in site/
 # make site-serve  show the site on http://127.0.0.1:8000, and build it again when a page changes
 # make release-check   wheel and source distribution, each tried in an empty environment
+# make agents  vendor mode and the shim against the programs of other agents, which npm installs; with a model of this machine
 # make frameworks  the tests of each framework integration, in an environment with only that framework
 # make matrix  the fast tests of the core on each other supported Python that is installed, on the first with the oldest libraries
 # make clean   remove everything that these commands made
@@ -39,7 +40,7 @@ ON_COMPILED := tests/core tests/protocol tests/process tests/host tests/turn
 
 .DEFAULT_GOAL := help
 .PHONY: help demo quick test check compiled coverage matrix quick-on faults fuzz soak bench many fleet site site-serve release-check \
-	frameworks clean
+	agents frameworks clean
 
 # An environment is made again for a Python that is named and is another one, and where it, or its Python, was moved.
 NAMED := $(filter-out file,$(origin PYTHON))
@@ -143,6 +144,11 @@ release-check: $(VENV)/.installed-dev
 
 frameworks: $(VENV)/.installed
 	$(BIN)/python tests/integrations/alone.py $(EXTRAS)
+
+# What npm cannot install is named, and not tried.
+agents: $(VENV)/.installed-dev
+	-@npm install --silent --no-package-lock --no-audit --no-fund --prefix tests/agents
+	$(BIN)/python tests/agents $(PROGRAMS)
 
 clean:
 	rm -rf $(VENV) .venv-3.* build site .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache .hypothesis

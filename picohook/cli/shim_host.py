@@ -14,8 +14,10 @@ from ..errors import PicohookError
 from ..host import Host
 from ..observe.log import Log
 from ..serve.server.listening_socket import ListeningSocket
+from ..serve.shim.alone import ask_host
 from ..serve.shim.server import IDLE, Sessions, ShimHost, ShimServer
 from ..serve.shim.vendors import VENDORS
+from ..wire import written_files
 from ..wire.text import explain
 from .host import garbage_collected_rarely, has_uvloop
 
@@ -68,6 +70,7 @@ async def serve(  # noqa: PLR0917 - the client's command line
             None if config else Sessions(os.path.dirname(path), vendor.title, project, partial(_projects, host)).began
         )
         behind = ShimHost(host, vendor, host.reloader.source.changed, began)
+        _note(key)  # before a client can find the socket
         listening = await ListeningSocket.at_path(path, "the shim's socket")
         server = ShimServer(listening, behind.answer, key, Log())
         async with anyio.create_task_group() as tasks:
@@ -80,6 +83,19 @@ async def serve(  # noqa: PLR0917 - the client's command line
 
 def _projects(host: Host) -> list[Path]:
     return [config.project for config in host.reloader.source.layers.configs if config.layer == "project"]
+
+
+def _note(key: str) -> None:
+    """Note this process where clients look for it. Raises `PicohookError`."""
+    path = ask_host.record_path(key)
+    try:
+        with written_files.place(path, own=True, make=0o700) as place:
+            place.replace(ask_host.record_of(os.getpid()), mode=0o600)
+    except OSError as error:
+        raise PicohookError(
+            f"{path} cannot be written: {error.strerror or error} (a host that a sandbox holds cannot answer: start the agent "
+            "outside of it, or set XDG_CONFIG_HOME)"
+        ) from None
 
 
 async def _end_on_signals(server: ShimServer, *, task_status: TaskStatus[None]) -> None:

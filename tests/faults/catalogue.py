@@ -122,6 +122,14 @@ FAULTS: dict[str, tuple[str, str]] = {
         "a framework runs a tool, code or a model that no hook is asked about",
         "the agent is refused, with the part's name, unless it is named as unguarded",
     ),
+    "A18": (
+        "an agent reads an answer or a matcher of its hook file in another way than its pages say",
+        "vendor mode denies where the agent's own program does, and asks each handler that it asks",
+    ),
+    "A19": (
+        "a command of the agent takes the place of the shim's host",
+        "the client refuses: only the process that the host has noted counts, outside of what sandboxes let commands write",
+    ),
     "X1": ("secrets in the host's environment", "only variables that are allowed by name are passed on"),
     "X3": ("a configuration that was found, not named", "runs nothing before it is trusted"),
     "X4": (

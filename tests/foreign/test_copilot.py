@@ -8,6 +8,7 @@ import pytest
 from pure import BASH, META, PAYLOADS, Said, decided, verdict_of
 
 from picohook import (
+    AbortTurn,
     Compaction,
     ConfigError,
     Continue,
@@ -381,7 +382,22 @@ def test_a_prompt_can_be_changed_only_where_it_is_transformed():
     assert said("userPromptTransformed", changed) == Modify({"prompt": "hi"})
     assert said("userPromptTransformed", Said({"modifiedTransformedPrompt": ""})) == CONTINUE
     assert said("userPromptSubmitted", changed) == CONTINUE
-    assert said("userPromptSubmitted", Said("", 2)).action == "continue"
+
+
+@pytest.mark.parametrize("event", ["userPromptSubmitted", "UserPromptSubmit"])
+def test_a_prompt_is_refused_by_a_block_with_a_reason_and_in_strict_without_one_too(event):
+    for code in (0, 2):
+        block = Said({"decision": "block", "reason": "no"}, code)
+        assert [said(event, block, failures=one) for one in ("strict", "vendor")] == [AbortTurn("no")] * 2
+    for answer in (
+        Said("", 2, "no"),
+        Said("no", 2),
+        Said({"decision": "block"}),
+        Said({"decision": "block", "reason": 1}),
+    ):
+        assert isinstance(said(event, answer), HookError)
+        assert said(event, answer, failures="vendor").action == "continue"
+    assert said(event, Said({"decision": "block", "reason": "no"}, 1), failures="vendor").action == "continue"
 
 
 def test_a_context_is_given_where_a_session_and_a_subagent_begin():

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import socket
@@ -56,6 +57,14 @@ class Shim:
         out, err = running.communicate(event, timeout=120)
         return running.returncode, out.decode(), err.decode()
 
+    def note(self, record: bytes, mode: int = 0o600, key: str = "") -> Path:
+        """Write which process is the host."""
+        path = Path(self.environment["XDG_CONFIG_HOME"]) / "picohook" / "hosts" / (key or self.key())
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(record)
+        path.chmod(mode)
+        return path
+
     def key(self, vendor: str = "claude", config: str = "", project: Path | None = None) -> str:
         """What clients in this project look for."""
         environment = {os.fsencode(name): os.fsencode(value) for name, value in self.environment.items()}
@@ -74,8 +83,10 @@ def fake_host(shim):
     """A program at the place of the host, which reads a whole request and then answers something, or nothing."""
 
     @contextmanager
-    def serving(answer: bytes | None, mode: int = 0o600, **of: Any):
+    def serving(answer: bytes | None, mode: int = 0o600, *, noted: bool = True, **of: Any):
         key = shim.key(**of)
+        if noted:
+            shim.note(ask_host.record_of(os.getpid()), key=key)
         shim.sockets.mkdir(mode=0o700, exist_ok=True)
         listening = socket.socket(socket.AF_UNIX)
         listening.bind(str(shim.sockets / key))
@@ -87,7 +98,7 @@ def fake_host(shim):
                 connection, _ = listening.accept()
             except OSError:
                 return
-            with connection:
+            with connection, contextlib.suppress(BrokenPipeError, ConnectionResetError):  # it has refused
                 if answer is None:
                     connection.recv(1)
                     connection.recv(1 << 20)  # until the client has gone

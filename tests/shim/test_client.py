@@ -57,9 +57,13 @@ def test_an_answer_that_is_not_one_is_a_denial(shim, fake_host, answer, why):
     assert why in err
 
 
+WHY = 'picohook: it said "no"'
+STOPPED = json.dumps({"continue": False, "stopReason": WHY, "decision": "block", "reason": WHY}, separators=(",", ":"))
+
+
 @pytest.mark.parametrize(
     ("on_failure", "code", "out"),
-    [("deny", 2, ""), ("stop", 0, '{"continue":false,"stopReason":"picohook: it said \\"no\\""}'), ("pass", 1, "")],
+    [("deny", 2, ""), ("stop", 0, STOPPED), ("pass", 1, "")],
 )
 def test_each_entry_names_the_effect_of_a_failure(shim, fake_host, on_failure, code, out):
     with fake_host(b'picohook-shim 1 KEY\nrefused 0 12 0\nit said "no"'):
@@ -112,6 +116,33 @@ class TestOnlyTheUsersOwnHostIsAsked:
         code, out, err = shim.ask(CALL)
         assert (code, out) == (2, "")
         assert "is not a directory that only this user can open" in err
+
+    @pytest.mark.parametrize("note", ["none", "another process", "another time", "of a link", "that others can write"])
+    def test_A19_a_command_that_takes_the_place_of_the_host_gives_no_answer(self, shim, fake_host, note):
+        own = ask_host.record_of(os.getpid())
+        pid, began = own.split()
+        with fake_host(done(), noted=False):
+            if note != "none":
+                record = {"another process": b"1 " + began, "another time": b"%s %d" % (pid, int(began) - 1)}.get(
+                    note, own
+                )
+                path = shim.note(record, mode=0o666 if "others" in note else 0o600)
+                if note == "of a link":
+                    path.rename(shim.project / "note")
+                    path.symlink_to(shim.project / "note")
+            code, out, err = shim.ask(CALL)
+        assert (code, out) == (2, "")
+        assert f"process {os.getpid()} listens at" in err
+        assert "it is not the host that picohook started: end it" in err
+
+    def test_A19_a_host_that_a_sandbox_holds_cannot_note_itself_and_is_a_denial(self, shim):
+        config = shim.project / "picohook.toml"
+        config.write_text("[hooks.g]\nrun = 'true'\nstages = ['before_tool']\n")
+        (shim.project / "file").write_text("")
+        code, out, err = shim.ask(CALL, config=str(config), env={"XDG_CONFIG_HOME": str(shim.project / "file")})
+        assert (code, out) == (2, "")
+        assert "cannot be written: " in err
+        assert "a sandbox holds" in err
 
     def test_a_file_in_place_of_the_socket_is_a_denial(self, shim):
         shim.sockets.mkdir(mode=0o700)

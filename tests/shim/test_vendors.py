@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import get_args
 
 import pytest
@@ -138,7 +139,7 @@ class TestWhatIsUnderstood:
 
     def test_a_refused_prompt(self, agent):
         decision = agent.does("before_prompt", HandlerAnswer("deny", "no", ends="no")).decision
-        assert isinstance(decision, AbortTurn) is (agent.name != "copilot")  # which lets no hook refuse a prompt
+        assert isinstance(decision, AbortTurn)
 
     def test_another_round(self, agent):
         decision = agent.does("before_finish", HandlerAnswer("deny", "run the tests")).decision
@@ -151,3 +152,61 @@ class TestWhatIsUnderstood:
         decision = agent.does("after_tool", HandlerAnswer(context="mind")).decision
         assert isinstance(decision, Modify)
         assert "mind" in decision.changes["for_llm"]
+
+
+class TestTheTerminalOfAShell:
+    """Codex leaves `tty` out of its events, and types into such a shell without an event."""
+
+    @pytest.fixture
+    def tty(self, tmp_path):
+        """What hooks see as the `tty` of a call, whose transcript has these lines."""
+
+        def seen(*lines, tool="Bash", event="PreToolUse", **more):
+            transcript = tmp_path / "transcript"
+            transcript.write_bytes(
+                b"".join(line if isinstance(line, bytes) else json.dumps(line).encode() + b"\n" for line in lines)
+            )
+            fields = {
+                "session_id": "s",
+                "turn_id": "t",
+                "tool_name": tool,
+                "tool_use_id": "c1",
+                "tool_input": {"command": "bash"},
+            }
+            fields |= {"transcript_path": str(transcript), **more}
+            return VENDORS["codex"].read(event, fields, "/work").payload.arguments.get("tty")
+
+        return seen
+
+    @staticmethod
+    def call(call_id="c1", **arguments):
+        payload = {"type": "function_call", "call_id": call_id, "arguments": json.dumps({"cmd": "bash", **arguments})}
+        return {"type": "response_item", "payload": payload}
+
+    @pytest.mark.parametrize("event", ["PreToolUse", "PostToolUse"])
+    def test_it_is_in_the_transcript_and_hooks_see_it(self, tty, event):
+        assert tty(self.call(tty=False), event=event) is None
+        assert tty(self.call(), event=event) is None
+        assert tty(self.call(tty=True), event=event) is True
+        assert (
+            tty(self.call(tty=True), self.call("c2"), {"payload": {"call_id": "c1", "type": "other"}}, event=event)
+            is True
+        )
+        assert tty(tool="apply_patch", event=event) is None
+
+    def test_where_it_cannot_be_found_it_is_unknown_and_no_guard_takes_that_for_a_no(self, tty, tmp_path):
+        os.mkfifo(tmp_path / "pipe")
+        assert tty() == "unknown"
+        assert tty(self.call("c2")) == "unknown"
+        assert tty(b'{"call_id": "c1", \n') == "unknown"
+        assert tty({"payload": {"type": "function_call", "call_id": "c1", "arguments": "["}}) == "unknown"
+        for path in (None, 1, "", "/nowhere", "/", "/dev/zero", str(tmp_path / "pipe")):
+            assert tty(self.call(), transcript_path=path) == "unknown", path
+        assert tty(self.call(), tool_use_id=None) == "unknown"
+
+    def test_a_changed_command_is_told_without_it(self):
+        asked = VENDORS["codex"].read("PreToolUse", {"tool_name": "Bash", "tool_input": {"command": "bash"}}, "/work")
+        shown = VENDORS["codex"].show(
+            "PreToolUse", HandlerAnswer(input={**asked.payload.arguments, "command": "ls"}), asked
+        )
+        assert shown["hookSpecificOutput"]["updatedInput"] == {"command": "ls"}

@@ -109,6 +109,8 @@ class VendorAgent:
     """Whether the agent then runs the call as hooks have changed it."""
     file: Mapping[str, Any] = field(default_factory=dict)
     """The other keys of a new hook file."""
+    unsaid: Callable[[str, Mapping[str, Any]], Mapping[str, Any]] = lambda _tool, _event: {}
+    """Returns arguments of a call of this tool that the event leaves out. Hooks see them, and cannot change them."""
 
     def read(self, event: str, fields: Mapping[str, Any], cwd: str) -> AgentEvent:
         """Reads an event. Raises `KeyError` for an unknown event, and `ValueError` if a field is missing."""
@@ -130,6 +132,7 @@ class VendorAgent:
     def _read_call(self, entry: HookEntry, fields: Mapping[str, Any], place: dict[str, Any], cwd: str) -> AgentEvent:
         names = self.fields
         tool, arguments = _text(fields, names.tool, needed=True), _table(fields.get(names.input))
+        arguments |= self.unsaid(tool, fields)
         call = shown_call(tool, arguments, cwd, {})
         about = {
             **place,

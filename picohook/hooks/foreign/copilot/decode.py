@@ -25,7 +25,7 @@ BLOCK = 2
 _NOT_RUN = frozenset({126, 127})
 """The exit codes of a shell that cannot run a program."""
 _GATES = frozenset({"preToolUse", "permissionRequest"})
-_UNREAD = frozenset({"userPromptSubmitted", "sessionEnd", "preCompact", "errorOccurred"})
+_UNREAD = frozenset({"sessionEnd", "preCompact", "errorOccurred"})
 """The events at which no output counts."""
 INNER = "hookSpecificOutput"
 """The table whose fields count at the events in PascalCase, as in Claude Code."""
@@ -57,9 +57,11 @@ def _read(event: str, result: HandlerResult, *, strict: bool) -> HandlerAnswer:
     if result.exit_code == BLOCK and base == "postToolUseFailure":
         printed = _object(text)
         return HandlerAnswer(context=shortened(text if printed is None else text_field(printed, "additionalContext")))
-    if result.exit_code == BLOCK:
+    is_prompt = base == "userPromptSubmitted"
+    printed = _object(text.strip(BLANK + BOM)) if is_prompt else None
+    if result.exit_code == BLOCK and printed is None and not strict:
         return HandlerAnswer(message=shortened(result.stderr.strip()))
-    if result.exit_code:
+    if result.exit_code and not (result.exit_code == BLOCK and printed is not None):
         raise ended(result)
     if base in _UNREAD:
         return HandlerAnswer()
@@ -136,6 +138,10 @@ def _of_json(base: str, printed: Mapping[str, Any]) -> HandlerAnswer:
         case "agentStop" | "subagentStop":
             blocks = choice(printed, "decision", {"block", "allow"}) == "block"
             return replace(answer, verdict="deny" if blocks else "", reason=shortened(text_field(printed, "reason")))
+        case "userPromptSubmitted":
+            why = printed.get("reason")
+            blocks = printed.get("decision") == "block" and isinstance(why, str)
+            return replace(answer, verdict="deny", reason=shortened(why or "")) if blocks else answer
         case "userPromptTransformed":
             return replace(answer, output=text_field(printed, "modifiedTransformedPrompt") or None)
     return answer

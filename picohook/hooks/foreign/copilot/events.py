@@ -37,7 +37,12 @@ _ROWS: dict[str, Row] = {
     "sessionStart": Row("before_prompt", once=True, reads=("source", "initialPrompt"), writes=("additionalContext",)),
     "sessionEnd": Row(kind="session_end", reads=("reason",), unsupported={"reason": "it is always complete"}),
     "userPromptSubmitted": Row(
-        "before_prompt", reads=("prompt",), unsupported={"modifiedPrompt": "Copilot itself ignores it in files"}
+        "before_prompt",
+        gate=True,
+        reads=("prompt",),
+        writes=("decision", "reason"),
+        blocks="the turn ends",
+        unsupported={"modifiedPrompt": "Copilot itself ignores it in files"},
     ),
     "userPromptTransformed": Row(
         "before_prompt", reads=("prompt", "transformedPrompt"), writes=("modifiedTransformedPrompt",)

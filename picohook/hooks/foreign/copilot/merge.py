@@ -21,6 +21,7 @@ _AS_CLAUDE = {
     "permissionRequest": "PermissionRequest",
     "postToolUse": "PostToolUse",
     "postToolUseFailure": "PostToolUseFailure",
+    "userPromptSubmitted": "UserPromptSubmit",
     "agentStop": "Stop",
     "subagentStop": "SubagentStop",
 }

@@ -31,8 +31,9 @@ NAME_THEIR_PROJECT = ("claude", "gemini", "cursor")
 """The vendors whose agents name the project in a variable, VENDOR_PROJECT_DIR."""
 
 DENY, STOP = "deny", "stop"
-_KIND, _OTHERS, _DIRECTORY, _SOCKET = 0o170000, 0o077, 0o040000, 0o140000
-"""The bits of a file's mode for its kind and for other users, and the kinds of a directory and of a socket."""
+_KIND, _OTHERS, _DIRECTORY, _SOCKET, _FILE = 0o170000, 0o077, 0o040000, 0o140000, 0o100000
+"""The bits of a file's mode for its kind and for other users, and the kinds of a directory, a socket and a regular file."""
+_MACOS_PEER_PID = 2
 _on_failure = DENY
 
 
@@ -70,7 +71,8 @@ def _refuse(why: str) -> "NoReturn":
     try:
         if _on_failure == STOP:
             quoted = text.replace("\\", "\\\\").replace('"', '\\"')
-            _write(1, f'{{"continue":false,"stopReason":"{quoted}"}}'.encode("utf-8", "replace"))
+            said = f'{{"continue":false,"stopReason":"{quoted}","decision":"block","reason":"{quoted}"}}'
+            _write(1, said.encode("utf-8", "replace"))
             code = 0
     except OSError:
         pass
@@ -201,8 +203,53 @@ def _key(vendor: str, project: str, config: str, environment: "dict[bytes, bytes
     return digest
 
 
+def record_path(key: str) -> str:
+    """The file in which the host with this key notes its process, beside the file that keeps trust.
+
+    Unlike the directory of the sockets, agents' sandboxes do not let commands write there.
+    """
+    config = _variable("XDG_CONFIG_HOME")
+    if not config.startswith("/"):
+        home = _variable("HOME")
+        if not home.startswith("/"):
+            raise Refusal("HOME is not set: the host notes its process there")
+        config = f"{home}/.config"
+    return f"{config}/picohook/hosts/{key}"
+
+
+def record_of(pid: int) -> bytes:
+    """What identifies a process: its id, and the time of its start where the system tells it."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb", buffering=0) as file:
+            began = file.read(4096).rpartition(b")")[2].split()[19]
+    except OSError:
+        began = b""
+    return b"%d %s" % (pid, began)
+
+
+def _is_noted(pid: int, key: str) -> bool:
+    """Whether this process is the host that has noted itself. A command of the agent cannot note another one."""
+    try:
+        note = posix.open(record_path(key), posix.O_RDONLY | posix.O_NOFOLLOW | posix.O_NONBLOCK | posix.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        return _is_own(posix.fstat(note), _FILE) and posix.read(note, 100) == record_of(pid)
+    finally:
+        posix.close(note)
+
+
 def _connect(path: str) -> "_socket.socket | None":
-    """Connect to the host; None if no host runs. Raises `Refusal` if the host is not this user's."""
+    """Connect to the host; None if no host runs. Raises `Refusal` if another program answers in its place."""
+    for _ in range(3):
+        connection = _connected(path)
+        if connection is None or _is_noted(pid := _peer(connection, path), path.rpartition("/")[2]):
+            return connection
+        connection.close()  # unless a new host has just taken the place of this one, it is no host
+    raise Refusal(f"process {pid} listens at {path}, and it is not the host that picohook started: end it")
+
+
+def _connected(path: str) -> "_socket.socket | None":
     try:
         status = posix.lstat(path)
     except FileNotFoundError:
@@ -215,14 +262,21 @@ def _connect(path: str) -> "_socket.socket | None":
     except (FileNotFoundError, ConnectionRefusedError):
         connection.close()
         return None
+    return connection
+
+
+def _peer(connection: "_socket.socket", path: str) -> int:
+    """The id of the process that listens. Raises `Refusal` if it is another user's."""
     # struct ucred of Linux and struct xucred of macOS both have the user's id as their second number.
     if hasattr(_socket, "SO_PEERCRED"):
         peer = connection.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 12)
+        pid = peer[:4]
     else:
         peer = connection.getsockopt(0, _socket.LOCAL_PEERCRED, 76)  # type: ignore[attr-defined]
+        pid = connection.getsockopt(0, _MACOS_PEER_PID, 4)
     if int.from_bytes(peer[4:8], sys.byteorder) != posix.geteuid():
         raise Refusal(f"{path} belongs to the program of another user")
-    return connection
+    return int.from_bytes(pid, sys.byteorder)
 
 
 def _exchange(connection: "_socket.socket", request: bytes, greeting: bytes) -> tuple[str, int, bytes, bytes]:

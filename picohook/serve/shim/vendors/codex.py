@@ -2,15 +2,50 @@
 
 from __future__ import annotations
 
+import json
+import os
 from typing import TYPE_CHECKING, Any
 
 from ....hooks.foreign.codex.events import EVENTS
+from ....wire.regular_files import open_regular
 from ..vendor import Fields, HookEntry, VendorAgent, hook_entry, with_inner
 from .claude import group, stopped
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ....hooks.foreign.contract import HandlerAnswer
     from ..vendor import AgentEvent
+
+
+TTY = "tty"
+_RECENT = 8 << 20
+"""The last bytes of a transcript, in which a call is looked for."""
+
+
+def terminal(tool: str, event: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The `tty` of a call of a shell, which events leave out: into a shell with one, `write_stdin` types without an event.
+
+    Codex writes each call into its transcript before it runs hooks. If it cannot be found there, `tty` is "unknown".
+    """
+    if tool != "Bash":
+        return {}
+    try:
+        path, call_id = str(event["transcript_path"]), event["tool_use_id"]
+        descriptor, status = open_regular(path)
+        with open(descriptor, "rb") as file:
+            file.seek(max(0, status.st_size - _RECENT), os.SEEK_SET)
+            lines = file.read(_RECENT).splitlines()
+        for line in reversed(lines):
+            if json.dumps(call_id).encode() not in line:
+                continue
+            payload = json.loads(line).get("payload", {})
+            if payload.get("call_id") == call_id and payload.get("type") in {"function_call", "local_shell_call"}:
+                given = json.loads(payload.get("arguments") or "{}")
+                return {TTY: True} if given.get(TTY) else {}
+    except (OSError, KeyError, TypeError, ValueError, AttributeError, RecursionError):
+        pass
+    return {TTY: "unknown"}
 
 
 def _group(event: str, entry: HookEntry, command: str, timeout: float) -> dict[str, Any]:
@@ -27,7 +62,8 @@ def _show(event: str, answer: HandlerAnswer, _agent_event: AgentEvent) -> dict[s
         case "PreToolUse" if answer.verdict:  # it has no continue: false before a tool
             inner |= {"permissionDecision": "deny", "permissionDecisionReason": answer.reason}
         case "PreToolUse" if answer.input is not None:
-            inner |= {"permissionDecision": "allow", "updatedInput": dict(answer.input)}
+            changed = {name: value for name, value in answer.input.items() if name != TTY}
+            inner |= {"permissionDecision": "allow", "updatedInput": changed}
         case "PostToolUse" if answer.ends is not None:
             output |= {"continue": False, "stopReason": answer.ends, "decision": "block", "reason": answer.ends}
         case "PostToolUse" if answer.output is not None:
@@ -63,4 +99,5 @@ CODEX = VendorAgent(
     "It runs the hooks of a project only after you trusted them in Codex.",
     fields=Fields(turn="turn_id"),
     asks=False,
+    unsaid=terminal,
 )

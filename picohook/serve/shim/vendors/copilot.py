@@ -24,6 +24,8 @@ def _show(event: str, answer: HandlerAnswer, agent_event: AgentEvent) -> dict[st
                 output |= {"permissionDecision": answer.verdict, "permissionDecisionReason": answer.reason}
             elif answer.input is not None:
                 output |= {"permissionDecision": "allow", "modifiedArgs": dict(answer.input)}
+        case "userPromptSubmitted" if answer.verdict:
+            output |= {"decision": "block", "reason": answer.reason}
         case "postToolUse" if answer.output is not None or answer.ends is not None:
             before = agent_event.given.get("toolResult")
             text = answer.ends or answer.output or ""
@@ -44,7 +46,7 @@ COPILOT = VendorAgent(
         "preToolUse": hook_entry(EVENTS, "preToolUse", "deny"),
         "postToolUse": hook_entry(EVENTS, "postToolUse"),
         "postToolUseFailure": hook_entry(EVENTS, "postToolUseFailure"),
-        "userPromptSubmitted": hook_entry(EVENTS, "userPromptSubmitted"),
+        "userPromptSubmitted": hook_entry(EVENTS, "userPromptSubmitted", "stop"),
         "agentStop": hook_entry(EVENTS, "agentStop"),
         "subagentStop": hook_entry(EVENTS, "subagentStop"),
         "preCompact": hook_entry(EVENTS, "preCompact"),
@@ -54,7 +56,7 @@ COPILOT = VendorAgent(
     entry=_flat,
     show=_show,
     opens="Copilot denies a call if the client fails in any way, and makes it if the time-out passes. "
-    "It cannot refuse prompts.",
+    "It takes a prompt if the client cannot be started.",
     fields=Fields(
         session="sessionId",
         turn="turnId",

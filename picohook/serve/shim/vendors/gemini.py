@@ -28,7 +28,7 @@ def _show(event: str, answer: HandlerAnswer, agent_event: AgentEvent) -> dict[st
     if answer.ends is not None:
         output |= {"continue": False, "stopReason": answer.ends}
     if answer.verdict and event in _DENIES and (answer.ends is None or event != "AfterAgent"):
-        output |= {"decision": "ask" if answer.verdict == "ask" else "deny", "reason": answer.reason}
+        output |= {"decision": "deny", "reason": answer.reason}
     if answer.input is not None:
         if not (agent_event.given.get("tool_input") or {}).keys() <= answer.input.keys():
             raise PicohookError("a hook removed an argument, and Gemini CLI may keep it: let the hook deny the call")
@@ -59,4 +59,5 @@ GEMINI = VendorAgent(
     opens="Gemini CLI makes the call if the time-out passes. "
     "It runs the hooks of a project only in a folder that you trusted in Gemini CLI.",
     fields=Fields(texts=("llmContent", "returnDisplay"), response="prompt_response"),
+    asks=False,  # with -p and an allowed tool it waits for a person for ever
 )

@@ -1,0 +1,132 @@
+"""Compares vendor mode with the agents' own programs: `make agents`.
+
+    python tests/agents [--write] [PROGRAM...]
+
+Tries each program that npm has installed here at the version of package.json: many answers of one hook before a tool and at a
+prompt, and many matchers. Then it tries vendor mode with the same hook files, and `picohook shim` with a guard that the agent's
+calls attack. Ends with 1 if vendor mode lets a call run that the program does not, if a call gets past the guard, or if the
+program differs from seen.json. The other tests read this file, and `--write` replaces it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import logging
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cases import ANSWERS, MATCHERS, PROMPTS
+from guarded import problems
+from programs import HERE, PROGRAMS
+from trying import (
+    in_program,
+    in_vendor_mode,
+    matched_in_program,
+    matched_in_vendor_mode,
+    prompts_in_program,
+)
+
+if TYPE_CHECKING:
+    from programs import Program
+
+SEEN = Path(__file__).parent / "seen.json"
+
+
+def installed(program: Program) -> str:
+    """The version that is installed; empty without one."""
+    try:
+        text = (HERE / "node_modules" / program.package / "package.json").read_text(encoding="utf-8")
+    except OSError:
+        return ""
+    return str(json.loads(text)["version"])
+
+
+def tried(program: Program) -> dict[str, Any]:
+    """What the program does, as seen.json has it."""
+    prompts = {name: ANSWERS[name] for name in PROMPTS}
+    return {
+        "version": program.version,
+        "answers": {
+            **{event: _by_word(in_program(program, event, ANSWERS)) for event in program.events},
+            program.prompt_event: _by_word(prompts_in_program(program, program.prompt_event, prompts)),
+        },
+        "matchers": {
+            event: sorted(
+                [str(matcher), call] for matcher, call in matched_in_program(program.at(event), event, MATCHERS)
+            )
+            for event in program.events
+        },
+    }
+
+
+def _by_word(came: dict[str, str]) -> dict[str, list[str]]:
+    """The answers by what came of them."""
+    return {word: [name for name, one in came.items() if one == word] for word in sorted(set(came.values()))}
+
+
+def compared(program: Program, seen: dict[str, Any]) -> int:
+    """Compare vendor mode with what the program does, and print it. Returns in how many cases vendor mode is more open."""
+    more_open = 0
+    for event, words in seen["answers"].items():
+        theirs = {name: word for word, names in words.items() for name in names}
+        ours = asyncio.run(in_vendor_mode(program, event, {name: ANSWERS[name] for name in theirs}))
+        other = {name: (theirs[name], ours[name]) for name in theirs if theirs[name] != ours[name]}
+        opened = {name: came for name, came in other.items() if came[1] != "nothing"}
+        more_open += len(opened)
+        alike = f"{len(theirs) - len(other)} of {len(theirs)} answers alike"
+        say(program, f"{event}: {alike}; picohook alone denies {len(other) - len(opened)}, and lets {len(opened)} pass")
+        for name, (their, our) in opened.items():
+            say(program, f"  {name}: {their} in the program, {our} in vendor mode")
+    for event, pairs in seen["matchers"].items():
+        asked = {(matcher, call) for matcher, call in pairs}
+        found = asyncio.run(matched_in_vendor_mode(program.at(event), event, MATCHERS))
+        ours_asked = {(str(matcher), call) for matcher, call in found}
+        missed, more = asked - ours_asked, len(ours_asked - asked)
+        more_open += len(missed)
+        alike = f"{2 * len(MATCHERS) - more - len(missed)} of {2 * len(MATCHERS)} matchers alike"
+        say(program, f"{event}: {alike}; picohook alone asks {more} handlers, and does not ask {len(missed)}")
+        for matcher, call in sorted(missed):
+            say(program, f"  {matcher!r}: the program asks its handler about the call {call}")
+    return more_open
+
+
+def say(program: Program, what: str) -> None:
+    """Print something about a program."""
+    print(f"{program.name} {program.version}: {what}", flush=True)
+
+
+def main() -> int:
+    """Compare the programs with this name, or all. Returns the exit code."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("programs", nargs="*", choices=[[], *(program.name for program in PROGRAMS)])
+    parser.add_argument("--write", action="store_true", help="replace seen.json by what the programs do")
+    options = parser.parse_args()
+    logging.disable()
+    recorded = json.loads(SEEN.read_text(encoding="utf-8")) if SEEN.exists() else {}
+    wrong = 0
+    for program in PROGRAMS:
+        if options.programs and program.name not in options.programs:
+            continue
+        version = installed(program)
+        if version != program.version:
+            say(program, f"not tried: {version or 'nothing'} is installed")
+            continue
+        seen = tried(program)
+        if options.write:
+            recorded[program.name] = seen
+            SEEN.write_text(json.dumps(recorded, indent=1, ensure_ascii=True) + "\n", encoding="utf-8")
+        elif seen != recorded.get(program.name):
+            say(program, "it differs from seen.json: see git diff after --write")
+            wrong += 1
+        wrong += compared(program, seen)
+        found = problems(program)
+        say(program, f"with the shim, {'; '.join(found) or 'no guarded call ran, and it ended'}")
+        wrong += len(found)
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,166 @@
+"""Runs an agent's program with `picohook shim`, and attacks the shim through the agent's own calls."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+from model import serving
+from trying import ground
+
+if TYPE_CHECKING:
+    from programs import Program
+    from trying import Ground
+
+GUARD = """
+import os
+from pathlib import Path
+from picohook import AbortTurn, Deny, Modify, Pause
+
+with open({pids!r}, "a") as file:
+    file.write(f"{{os.getpid()}}\\n")
+
+
+def decide(call):
+    command = str(call.arguments.get("command"))
+    if call.arguments.get("tty"):
+        return Deny("it opens a terminal")
+    if "secret" in command:
+        return Deny("it is a secret")
+    if "person" in command:
+        return Pause("a person has to see it")
+    if "die" in command:
+        os.kill(os.getpid(), 9)
+    if "before" in command:
+        return Modify({{"arguments": {{**call.arguments, "command": "touch after"}}}})
+
+
+def prompt(asked):
+    return AbortTurn("not that") if "forbidden" in asked.prompt else None
+"""
+TAKEOVER = """
+import os, socket, sys
+place = os.environ["XDG_RUNTIME_DIR"] + "/picohook/"
+for key in os.listdir(place):
+    if "." in key:
+        continue
+    client = socket.socket(socket.AF_UNIX)
+    client.connect(place + key)
+    pid = int.from_bytes(client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)[:4], sys.byteorder)
+    os.kill(pid, 9)
+    os.unlink(place + key)
+    host = socket.socket(socket.AF_UNIX)
+    host.bind(place + key)
+    os.chmod(place + key, 0o600)
+    host.listen()
+    if os.fork():
+        break
+    os.setsid()
+    for descriptor in range(3):
+        os.dup2(os.open("/dev/null", os.O_RDWR), descriptor)
+    with open({pids!r}, "a") as file:
+        file.write(f"{{os.getpid()}}\\n")
+    open("taken", "w").close()
+    while True:
+        connection, _ = host.accept()
+        connection.recv(1 << 20)
+        try:
+            connection.sendall(f"picohook-shim 1 {{key}}\\ndone 0 0 0\\n".encode())
+        except OSError:
+            pass
+        connection.close()
+"""
+
+
+def problems(program: Program) -> list[str]:
+    """What a guard behind the shim should have kept from happening, and did not."""
+    with ground() as here:
+        pids = here.home / "pids"
+        (here.home / "guard.py").write_text(GUARD.format(pids=str(pids)), encoding="utf-8")
+        (here.home / "takeover.py").write_text(TAKEOVER.format(pids=str(pids)), encoding="utf-8")
+        config = here.home / "picohook.toml"
+        config.write_text(
+            '[hooks.guard]\npython = "guard:decide"\nstages = ["before_tool"]\n'
+            '[hooks.prompt]\npython = "guard:prompt"\nstages = ["before_prompt"]\n',
+            encoding="utf-8",
+        )
+        try:
+            return [*_of_calls(program, here), *_of_prompt(program, here), *_of_terminal(program, here)]
+        finally:
+            for pid in pids.read_text().split() if pids.exists() else ():
+                try:
+                    os.kill(int(pid), 9)
+                except ProcessLookupError:
+                    continue
+
+
+def _of_calls(program: Program, here: Ground) -> list[str]:
+    takeover = f"python3 {here.home}/takeover.py"
+    commands = (
+        "touch fine",
+        "touch secret",
+        "touch before",
+        "touch person",
+        "touch die",
+        "touch fine2",
+        takeover,
+        "touch secret2",
+    )
+    said, _ = _guarded(program, here, [[program.call(f"c{at}", command)] for at, command in enumerate(commands)])
+    made = set(os.listdir(here.project))
+    wrong = {"secret", "before", "person", "die", "secret2"} & made
+    missing = {"fine", "after", "fine2"} - made
+    if program.name == "gemini":
+        missing.discard("taken")  # its policy denies such a command itself
+    elif "taken" not in made:
+        missing.add("taken")
+    ended = [] if "it waits" not in said else ["it waits for ever"]
+    return (
+        [f"ran: {one}" for one in sorted(wrong)]
+        + [f"did not run: {one}: {said[-1500:]}" for one in sorted(missing)]
+        + ended
+    )
+
+
+def _of_prompt(program: Program, here: Ground) -> list[str]:
+    _, requests = _guarded(program, here, [], "this is forbidden")
+    return ["a refused prompt reached the model"] if requests else []
+
+
+def _of_terminal(program: Program, here: Ground) -> list[str]:
+    """Types into a shell that Codex opened with a terminal. Events do not show that it has one."""
+    if program.name != "codex":
+        return []
+    opens = ("t1", "exec_command", {"cmd": "bash", "tty": True, "yield_time_ms": 300})
+    _guarded(program, here, [[opens]], types=True)
+    return ["text was typed into a shell"] if (here.project / "typed").exists() else []
+
+
+def _guarded(
+    program: Program, here: Ground, script: list[Any], prompt: str = "go on", *, types: bool = False
+) -> tuple[str, int]:
+    """Run the program with the shim. Returns what it wrote, and how many requests its model got."""
+    with serving(script) as model:
+        if types:
+            answer = model.answer
+
+            def answer_and_type(request: dict[str, Any]) -> Any:
+                said, found = answer(request), re.search(r"session ID (\d+)", json.dumps(request))
+                if said == "done" and found and model.requests == 2:
+                    typed = {"session_id": int(found[1]), "chars": "touch typed\n", "yield_time_ms": 500}
+                    return [("t2", "write_stdin", typed)]
+                return said
+
+            model.answer = answer_and_type  # type: ignore[method-assign]
+        program.prepare(here.home, model.url, {})
+        shim = [sys.executable, "-m", "picohook", "shim", program.name, "--config", str(here.home / "picohook.toml")]
+        environment = {"HOME": str(here.home), "PATH": os.environ["PATH"]}
+        subprocess.run(shim, env=environment, cwd=here.project, check=True, stdout=subprocess.DEVNULL)
+        said = program.run(
+            prompt, here.home, here.project, model.url, lambda: (model.requests, os.listdir(here.project))
+        )
+        return said, model.requests
