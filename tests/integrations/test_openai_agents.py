@@ -167,18 +167,27 @@ async def test_A17_a_copy_of_a_guarded_agent_asks_hooks_about_its_model_and_its_
     assert models == ["a", "reader", "reader"]
 
 
-async def test_A17_an_agent_in_a_guardrail_asks_hooks(sdk, runner_of):
+@pytest.mark.parametrize("where", ["guardrail", "instructions", "stream"])
+async def test_A17_an_agent_that_the_runs_own_code_runs_asks_hooks(sdk, runner_of, where):
     async with Host([FunctionHook("h", {"before_tool": no})]) as host:
         inner = Agent(host, ONE, [])
         judge = sdk.Agent(name="judge", model=scripted_model(inner), tools=[sdk.function_tool(read)])
 
         @sdk.input_guardrail
         async def check(context, agent, given):
-            await sdk.Runner.run(judge, given)
+            if where == "stream":
+                async for _ in sdk.Runner.run_streamed(judge, given).stream_events():
+                    pass
+            else:
+                await sdk.Runner.run(judge, given)
             return sdk.GuardrailFunctionOutput(output_info=None, tripwire_triggered=False)
 
-        agent = sdk.Agent(name="a", model=scripted_model(Agent(host, ["done"], [])), input_guardrails=[check])
-        await runner_of(host).run(agent, "hello")
+        async def instruct(context, agent):
+            await sdk.Runner.run(judge, "hello")
+            return "Be brief."
+
+        own = {"instructions": instruct} if where == "instructions" else {"input_guardrails": [check]}
+        await runner_of(host).run(sdk.Agent(name="a", model=scripted_model(Agent(host, ["done"], [])), **own), "hello")
     assert inner.told["1"] == "Tool execution denied by hook: no"
 
 
