@@ -52,6 +52,7 @@ def pytest_make_parametrize_id(val: object) -> str | None:
 def pytest_sessionstart(session: pytest.Session) -> None:
     """Start what all workers share. It imports while the tests are collected."""
     if session.config.pluginmanager.getplugin("workers").workers(session.config) > 1:
+        preloaded.preloaded_socket("everything")  # without a C compiler, its programs do not need it
         preloaded.programs()
         preloaded.program("python", "hooks")
 

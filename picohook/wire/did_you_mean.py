@@ -120,11 +120,13 @@ def nearest(word: str, words: Iterable[str], likeness: float = 0.6) -> str:
 
 
 def file_meant(path: str) -> str:
-    """The name of the file beside this path that is most like its own; empty without a guess. This reads the disk."""
+    """The name of the file beside this path that is most like its own, escaped; empty without a guess. This reads the disk."""
     import os  # noqa: PLC0415 - for mistakes only
+
+    from .text import escape  # noqa: PLC0415
 
     directory, name = os.path.split(path)
     try:
-        return nearest(name, os.listdir(directory or "."), SURE)
+        return escape(nearest(name, os.listdir(directory or "."), SURE))
     except OSError:
         return ""

@@ -90,6 +90,12 @@ def test_a_misspelt_file_is_told_with_the_one_that_is_there(tmp_path):
         Host.from_config(tmp_path / "picohok.toml")
 
 
+def test_the_name_that_was_meant_is_escaped(tmp_path):
+    (tmp_path / "picohook\x1b.toml").write_text(A)
+    with pytest.raises(ConfigError, match=r"did you mean picohook\\+x1b\.toml\?"):
+        Host.from_config(tmp_path / "picohook.toml")
+
+
 class Row(NamedTuple):
     """A hook and what its failure says."""
 
