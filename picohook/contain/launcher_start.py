@@ -22,6 +22,9 @@ PACKAGES = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PROGRAM = "import sys; sys.path.append(sys.argv[3]); from contain.launcher_program import main; main()"
 """It imports compiled files; a script would be compiled at each start. The standard library comes first on the path."""
 CONTROL, RLIMIT_LOCKS = 3, 10  # as in `launcher_program` and `syscalls`, which the host does not load
+KEPT = ("LD_LIBRARY_PATH",)
+"""The only variables that a launcher gets. As root, hooks can read its environment: the first process of their namespace is a
+copy of it."""
 CLOSE_WAIT = 5.0
 """Seconds that a launcher may take to kill the remaining processes, and end."""
 MARK_LEAST, MARK_MOST = 1 << 32, 1 << 62
@@ -55,7 +58,7 @@ def start_launcher(theirs: socket.socket, tier: str) -> tuple[int, int]:
         pid = os.posix_spawn(
             sys.executable,
             [sys.executable, "-I", "-S", "-c", PROGRAM, str(os.getpid()), tier, PACKAGES],
-            os.environ,
+            {name: os.environ[name] for name in KEPT if name in os.environ},
             file_actions=[
                 (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
                 (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0),

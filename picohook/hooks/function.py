@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import inspect
+import math
+from contextlib import suppress
 from dataclasses import replace
 from types import CodeType, GeneratorType
 from typing import TYPE_CHECKING, Any, get_args
 
 import anyio
+import anyio.from_thread
 import anyio.to_thread
 
 from ..errors import HookError, HookReplyError, HookTimeoutError, PicohookError
@@ -163,6 +166,7 @@ class Functions:
         self._hook = hook
         self._failed = failed
         self._threads = anyio.CapacityLimiter(THREADS)
+        self._unlimited = anyio.CapacityLimiter(math.inf)  # on asyncio, a limiter forgets a thread that is abandoned
         self._now = host.reactor.now
         self._log = host.log
         self._said = RateLimit(1, SILENT)
@@ -180,9 +184,7 @@ class Functions:
             elif _is_async(function):
                 result = await timed(_awaited(function(*arguments)), self._now, self._held)
             else:
-                (result,) = await anyio.to_thread.run_sync(
-                    _boxed, function, arguments, abandon_on_cancel=True, limiter=self._threads
-                )
+                (result,) = await self._in_thread(function, arguments)
             for _ in range(NESTED):
                 if result is None or not (hasattr(kind := type(result), "__await__") or kind is GeneratorType):
                     return result
@@ -201,15 +203,51 @@ class Functions:
                 raise
             raise HookError(self._failed + explain(error), hook=self._hook) from error
 
+    async def _in_thread(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[Any]:
+        """What the function returns in a thread. A function that nobody waits for any more counts until it returns."""
+        run = _Run(self._threads)
+        try:
+            self._threads.acquire_on_behalf_of_nowait(run)
+        except anyio.WouldBlock:
+            await self._threads.acquire_on_behalf_of(run)
+        try:
+            return await anyio.to_thread.run_sync(
+                run, function, arguments, abandon_on_cancel=True, limiter=self._unlimited
+            )
+        finally:
+            run.is_abandoned = True
+            if run.has_ended or not run.has_begun:
+                run.release()
+
     def _held(self, seconds: float) -> None:
         if self._said.take(self._now()):
             why = f"a function of it did not wait for {seconds:.1f} s: call what blocks in a thread"
             self._log.warning("held the event loop", why=why)
 
 
-def _boxed(function: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[Any]:
-    """What the function returns, in a tuple: trio takes no coroutine from a thread."""
-    return (function(*arguments),)
+class _Run:
+    """One run of a function in a thread. It holds a place of the limiter until it ends."""
+
+    def __init__(self, threads: anyio.CapacityLimiter) -> None:
+        self.has_begun = self.has_ended = self.is_abandoned = self._has_released = False
+        self._threads = threads
+
+    def __call__(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[Any]:
+        """What the function returns, in a tuple: trio takes no coroutine from a thread."""
+        self.has_begun = True
+        try:
+            return (None,) if self.is_abandoned else (function(*arguments),)
+        finally:
+            self.has_ended = True
+            if self.is_abandoned:
+                with suppress(RuntimeError):  # the event loop has ended
+                    anyio.from_thread.run_sync(self.release)
+
+    def release(self) -> None:
+        """Give the place back, once. It is called in the event loop."""
+        if not self._has_released:
+            self._has_released = True
+            self._threads.release_on_behalf_of(self)
 
 
 async def _awaited(work: Any) -> Any:

@@ -175,6 +175,28 @@ async def test_a_hook_inherits_neither_blocked_nor_ignored_signals_of_pythons(ti
     assert not ignored & (1 << signal.SIGPIPE - 1 | 1 << signal.SIGXFSZ - 1 | 1 << signal.SIGCHLD - 1)
 
 
+SEEN = "cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline /proc/[0-9]*/task/*/environ; ls -l /proc/1/fd; echo end"
+
+
+async def test_X15_no_process_in_sight_of_a_hook_has_the_hosts_environment(tmp_path, monkeypatch):
+    if why := lacking("namespace"):
+        pytest.skip(why)
+    monkeypatch.setenv("TOKEN_OF_HOST", "hunter2")
+    said, ended = tmp_path / "said", anyio.Event()
+    plan = Plan(("/bin/sh", "-c", f"({SEEN}) >{said} 2>&1"), {}, None, contain="required")
+    with Held() as pipe:
+        held = Containment(current_reactor(), Log())
+        process = await held.spawn(plan, pipe.streams, anyio.current_time() + 60)
+        process.when_ended(ended.set)
+        with anyio.fail_after(PATIENCE):
+            await ended.wait()
+        await held.aclose()
+    text = said.read_bytes()
+    assert text.endswith(b"end\n")
+    assert b"launcher_program" in text  # the command of the first process of the namespace
+    assert not [name for name in ("TOKEN_OF_HOST", "hunter2", "HOME=", "VIRTUAL_ENV") if name.encode() in text]
+
+
 async def test_without_a_directory_of_its_own_a_hook_starts_where_the_host_is_by_then(tier, tmp_path, monkeypatch):
     held = Containment(current_reactor(), Log())
     for name in ("first", "second", "gone"):

@@ -11,7 +11,8 @@ import anyio.lowlevel
 import pytest
 from scripted import HELLO, SERVE, scripted
 
-from picohook import EncodeError, FunctionHook, Host, Meta, RestartPolicy, Timeouts, ToolCall
+from picohook import Deny, EncodeError, FunctionHook, Host, Meta, RestartPolicy, Timeouts, ToolCall
+from picohook.hooks.function import THREADS
 
 pytestmark = pytest.mark.anyio
 
@@ -266,6 +267,22 @@ async def test_functions_that_hang_take_no_threads_from_others():
                 assert await anyio.to_thread.run_sync(lambda: "the embedder's own") == "the embedder's own"
     finally:
         release.set()
+
+
+async def test_E5_functions_that_hang_keep_a_bounded_number_of_threads_until_they_return():
+    release, before = threading.Event(), threading.active_count()
+    hung, done = 0, FunctionHook("h", {"before_tool": lambda call: release.wait() and Deny("late")}, timeout=0.005)
+    async with Host([done], timeouts=FAR) as host:
+        try:
+            for _ in range(THREADS + 4):
+                hung += (await host.before_tool(asking())).trail[0].failure == "timeout"
+            assert threading.active_count() <= before + THREADS + 1
+        finally:
+            release.set()
+        with anyio.fail_after(20):
+            while (await host.before_tool(asking())).action != "deny_tool":  # as soon as they have returned
+                pass
+    assert hung == THREADS + 4
 
 
 async def test_events_to_one_hook_keep_their_order_across_emit_and_emit_and_wait(board):
