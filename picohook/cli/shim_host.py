@@ -66,11 +66,9 @@ async def serve(  # noqa: PLR0917 - the client's command line
 ) -> None:
     """Serve until no client has come for a while. Calls `ready` when it listens. Raises `PicohookError` if it cannot start."""
     async with host_of(vendor, project, config) as host:
-        began = (
-            None if config else Sessions(os.path.dirname(path), vendor.title, project, partial(_projects, host)).began
-        )
+        notes = _note(key)  # before a client can find the socket
+        began = None if config else Sessions(notes, vendor.title, project, partial(_projects, host)).began
         behind = ShimHost(host, vendor, host.reloader.source.changed, began)
-        _note(key)  # before a client can find the socket
         listening = await ListeningSocket.at_path(path, "the shim's socket")
         server = ShimServer(listening, behind.answer, key, Log())
         async with anyio.create_task_group() as tasks:
@@ -85,8 +83,8 @@ def _projects(host: Host) -> list[Path]:
     return [config.project for config in host.reloader.source.layers.configs if config.layer == "project"]
 
 
-def _note(key: str) -> None:
-    """Note this process where clients look for it. Raises `PicohookError`."""
+def _note(key: str) -> str:
+    """Note this process where clients look for it. Returns the directory of such notes. Raises `PicohookError`."""
     path = ask_host.record_path(key)
     try:
         with written_files.place(path, own=True, make=0o700) as place:
@@ -96,6 +94,7 @@ def _note(key: str) -> None:
             f"{path} cannot be written: {error.strerror or error} (a host that a sandbox holds cannot answer: start the agent "
             "outside of it, or set XDG_CONFIG_HOME)"
         ) from None
+    return os.path.dirname(path)
 
 
 async def _end_on_signals(server: ShimServer, *, task_status: TaskStatus[None]) -> None:

@@ -18,6 +18,7 @@ from picohook.config import load, trust
 from picohook.observe.log import Log
 from picohook.serve.server.listening_socket import ListeningSocket
 from picohook.serve.shim import server
+from picohook.serve.shim.alone import ask_host
 from picohook.serve.shim.server import Sessions, ShimHost, ShimReply, ShimRequest, ShimServer
 from picohook.serve.shim.vendors import VENDORS
 
@@ -452,6 +453,7 @@ class TestTheServer:
     async def test_it_answers_those_who_have_connected_when_it_ends_and_then_is_gone(self, shim):
         key = shim.key()
         shim.sockets.mkdir(mode=0o700)
+        shim.note(ask_host.record_of(os.getpid()))
         asked = []
 
         async def answer(question):
