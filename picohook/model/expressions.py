@@ -84,11 +84,16 @@ class Expression:
 
     def matches(self, text: str) -> bool:
         """Whether the expression matches. True, too, if it cannot be read, or would take too long for this text."""
-        data = text.encode("utf-8", "replace")  # the engine takes no half of a surrogate pair
-        if self.problem or self._size * len(data) > MOST_WORK:
+        size = len(text)
+        if not text.isascii():
+            text = text.encode("utf-8", "replace").decode()  # the engine takes no half of a surrogate pair
+            size *= 4
+        if self.problem or self._size * size > MOST_WORK:
             return True
-        whole = data.decode()
-        return all(part.isinstance_python(whole) is wanted for part, wanted in self._parts)
+        for part, wanted in self._parts:  # noqa: SIM110 - sooner than `all`
+            if part.isinstance_python(text) is not wanted:
+                return False
+        return True
 
 
 def globs(patterns: str) -> Expression:
