@@ -145,7 +145,7 @@ release-check: $(VENV)/.installed-dev
 frameworks: $(VENV)/.installed
 	$(BIN)/python tests/integrations/alone.py $(EXTRAS)
 
-# What npm cannot install is named, and not tried.
+# A program that npm has not installed is named, and not tried. If npm finds one of the versions nowhere, it installs none.
 agents: $(VENV)/.installed-dev
 	-@npm install --silent --no-package-lock --no-audit --no-fund --prefix tests/agents
 	$(BIN)/python tests/agents $(PROGRAMS)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 HERE = Path(__file__).parent
-PACKAGES = json.loads((HERE / "package.json").read_text(encoding="utf-8"))["optionalDependencies"]
+PACKAGES = json.loads((HERE / "package.json").read_text(encoding="utf-8"))["dependencies"]
 """The packages, each with the version that vendor mode follows."""
 STALLED = 20.0
 """Seconds without progress after which a program waits for something that does not come."""
