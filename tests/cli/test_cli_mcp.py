@@ -156,13 +156,6 @@ def test_a_server_that_cannot_be_started_is_an_error(project, command, program, 
     assert why in done.err
 
 
-def test_a_line_that_is_too_long_is_an_error(project, command):
-    with project.start(*command, stdin=-1) as process:
-        _, err = process.communicate("x" * ((16 << 20) + 1), timeout=PATIENCE)
-    assert process.returncode == 1
-    assert err.endswith("Error: a line of the client has more than 16777216 bytes\n")
-
-
 @pytest.mark.parametrize(
     "arguments",
     [
