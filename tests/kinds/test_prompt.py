@@ -395,12 +395,36 @@ async def test_a_model_gets_events_too(journal):
 
 @pytest.mark.parametrize(
     "answer",
-    [{"decision": "deny"}, {"allow": False, "abort": False}, {"tool_result": "x", "retry_feedback": ""}],
+    [
+        {"decision": "deny"},
+        {"allow": False, "abort": False},
+        {"tool_result": "x", "retry_feedback": ""},
+        {"approved": False},
+        {"ok": False},
+        {"reason": "it is harmful"},
+    ],
 )
-async def test_an_answer_without_a_decision_never_continues(answer):
+async def test_A11_an_answer_without_a_decision_never_continues(answer):
     outcome = await asked(Model(answer), prompt(on_failure="deny"))
     assert outcome.action == "deny_tool"
     assert " decides nothing at pre_tool_execution: the answer may have " in outcome.trail[0].error
+
+
+async def test_A11_feedback_alone_is_no_yes():
+    outcome = await asked(Model({"retry_feedback": "do not delete it"}), prompt(on_failure="deny"))
+    assert outcome.action == "deny_tool"
+    assert outcome.trail[0].error == "`retry_feedback` decides nothing without an `action`"
+
+
+@pytest.mark.parametrize(
+    "more", [{"decision": "deny"}, {"allow": False}, {"denied": True}, {"explanation": "I refuse"}]
+)
+async def test_A11_a_yes_with_a_no_in_other_words_is_none(more):
+    hook = prompt(stages=("approve_tool",))
+    async with Host([hook], timeouts=FAR, complete=Model({"approved": True, **more})) as host:
+        outcome = await host.approve_tool(CALL)
+    assert not outcome.approved
+    assert "decides nothing at approve_tool: the answer may have" in outcome.trail[0].error
 
 
 async def test_A11_a_prompt_from_j_clis_own_file_has_the_same_rule():
@@ -414,7 +438,7 @@ async def test_A11_a_prompt_from_j_clis_own_file_has_the_same_rule():
     ("fields", "action"),
     [
         ({"system_message": "careful", "decision": "deny"}, "deny_tool"),
-        ({"system_message": "careful", "reason": "it is fine"}, "continue"),
+        ({"system_message": "careful", "reason": "it is harmful"}, "deny_tool"),
         ({"tool_arguments": '{"command": "ls -l"}', "explanation": "more of it"}, "modify"),
         ({"action": "skip", "explanation": "no"}, "deny_tool"),
     ],

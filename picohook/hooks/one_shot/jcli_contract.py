@@ -13,7 +13,7 @@ from ...model.conversation import text_of
 from ...model.spec import HookSpec
 from ...protocol.codec import decode_value, encode
 from ...wire import words
-from ...wire.answer_fields import meaningful
+from ...wire.answer_fields import is_set
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -205,10 +205,16 @@ def ignored(event: str, result: Mapping[str, Any]) -> list[str]:
 
 
 def require_known(event: str, result: Mapping[str, Any]) -> None:
-    """Raises `ValueError` for a result that says something without a meaning at this event, and decides nothing otherwise."""
-    names, fields = meaningful(result), known(event)
-    unknown = [name for name in names if name not in fields]
-    if unknown and fields and fields.difference(NOTES).isdisjoint(names):
+    """Raises `ValueError` for a result with an unknown field that decides nothing otherwise: it may be a refusal.
+
+    An approval may have no unknown field at all, because a failure always denies there.
+    """
+    fields = known(event)
+    decides = [name for name in fields.difference(NOTES) if is_set(result.get(name))]
+    if event == "pre_tool_execution" and decides == ["retry_feedback"]:
+        raise ValueError("`retry_feedback` decides nothing without an `action`")
+    unknown = ignored(event, result) if fields else []
+    if unknown and (event == "approve_tool" or not decides):
         raise ValueError(f"`{unknown[0]}` decides nothing at {event}: the answer may have {', '.join(sorted(fields))}")
 
 

@@ -70,7 +70,7 @@ def prompt_for(event: str, template: str, context: Mapping[str, Any]) -> ModelPr
 class PromptHook(OneShotHook):
     """Sends its prompt to the host's `complete`. The answer has the result, by j-cli's contract.
 
-    An answer that says something and decides nothing is a failure, also from a j-cli file: it may be a refusal.
+    An answer that may be a refusal in other words is a failure, also from a j-cli file.
     """
 
     contract = jcli
