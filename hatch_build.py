@@ -32,6 +32,9 @@ COMPILED = (
 In them, no slice of bytes may begin behind its end: what mypyc makes of one raises `SystemError`.
 """
 
+MYPY = "2.4.1"
+"""The version whose compiler and runtime the core was tried with. `MENDED` has text of it."""
+
 MENDED = {
     "exc_ops.c": (
         "type = (PyObject *)Py_TYPE(value);",
@@ -54,7 +57,7 @@ class CompileCore(BuildHookInterface):
 
     def dependencies(self) -> list[str]:
         """What a compiled build needs: the compiler, and the libraries whose types the core uses."""
-        return ["mypy>=2", "setuptools", *self.metadata.core.dependencies] if self._wanted else []
+        return [f"mypy=={MYPY}", "setuptools", *self.metadata.core.dependencies] if self._wanted else []
 
     @property
     def _wanted(self) -> bool:
@@ -76,16 +79,17 @@ class CompileCore(BuildHookInterface):
 
 
 def _compile(scratch: Path) -> list[Path]:
-    """Returns the extensions. Raises `RuntimeError` if there is no C compiler."""
-    from mypyc.build import mypycify  # noqa: PLC0415 - a plain build does not have these
+    """Returns the extensions. Raises `RuntimeError` if there is no C compiler, or mypyc has another runtime."""
+    from mypyc.build import include_dir, mypycify  # noqa: PLC0415 - a plain build does not have these
     from setuptools import Distribution  # noqa: PLC0415
     from setuptools.errors import CompileError  # noqa: PLC0415
 
     options = ["--config-file=", "--ignore-missing-imports", f"--cache-dir={scratch / 'cache'}"]
     sources = [f"picohook/{module}.py" for module in COMPILED]
     extensions = mypycify([*options, *sources], opt_level="3", target_dir=str(scratch / "c"), group_name="picohook")
+    mended = _mend(Path(include_dir()), scratch / "runtime")
     for extension in extensions:
-        extension.include_dirs.insert(0, str(_mended_runtime(scratch / "runtime")))
+        extension.include_dirs.insert(0, str(mended))
     build = Distribution({"ext_modules": extensions}).get_command_obj("build_ext")
     build.build_lib, build.build_temp = str(scratch / "lib"), str(scratch / "o")
     build.ensure_finalized()
@@ -97,12 +101,19 @@ def _compile(scratch: Path) -> list[Path]:
     return [path for path in (scratch / "lib").rglob("*") if path.is_file()]
 
 
-def _mended_runtime(directory: Path) -> Path:
-    """Write the files of mypyc's runtime that `MENDED` names into this directory, mended. Returns the directory."""
-    from mypyc.build import include_dir  # noqa: PLC0415 - likewise
+def _mend(runtime: Path, directory: Path) -> Path:
+    """Write the files of this runtime that `MENDED` names into this directory, mended. Returns the directory.
 
-    directory.mkdir(exist_ok=True)
-    for file, (wrong, right) in MENDED.items():
-        source = Path(include_dir(), file).read_text()
-        (directory / file).write_text(source.replace(wrong, right))
+    Raises `RuntimeError` if a file is another one than the mend is for.
+    """
+    directory.mkdir()
+    for name, (wrong, right) in MENDED.items():
+        file = runtime / name
+        source = file.read_text() if file.is_file() else ""
+        if (found := source.count(wrong)) != 1:
+            way_out = f"compile with mypy {MYPY}, or install without PICOHOOK_COMPILE: then it is plain Python"
+            raise RuntimeError(
+                f"the core cannot be compiled: {file} has the text that is mended {found} times, not once; {way_out}"
+            )
+        (directory / name).write_text(source.replace(wrong, right))
     return directory

@@ -15,7 +15,7 @@ from .clients import ENVIRONMENT, line
 from .given import FAR, Given, hook
 from .measure import Row, Times, alternate_parts
 
-BOUNDS = {20: ((3.5, 2), (5, 1.5)), 200: ((2.2, 2), (3.5, 1.5))}
+BOUNDS = {20: ((4.5, 2), (8, 1.5)), 200: ((2.6, 2), (6, 1.5))}
 """For each number of hooks, must and aim of the start, and of the stop."""
 TIMES = 5
 """How many starts and stops of each side are in a round. A single one takes so little time that any other process shows."""

@@ -320,6 +320,8 @@ class LauncherProgram:
 
     def end(self) -> None:
         """Kill and reap every descendant, with or without a mark."""
+        if self.namespaces is not None:
+            self.namespaces.end()
         kill_marked({hook.mark for hook in self.hooks.values() if hook.mark}, self.proc)
         until = time.monotonic() + KILL_WAIT
         # It reaps before it searches, because usually nothing is left. It never waits for one certain process: the first

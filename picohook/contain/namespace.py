@@ -1,12 +1,17 @@
 """The tier `namespace`: starts each hook in its own PID namespace, which the kernel kills as a whole.
 
-A namespace ends with its first process. That process is a copy of the launcher (`small_copies.py`). It only waits to be killed,
-and for the launcher's end. The hook is a child of the launcher, whose second thread enters the namespace to start it.
+A namespace ends with its first process. That process only waits to be killed, and for the launcher's end. The hook is a child
+of the launcher, whose second thread enters the namespace to start it.
+
+A hook may be able to read the memory of its first process, and the launcher's memory has the environments of other hooks. So a
+first process is a copy of the maker: a copy of the launcher from before the first request, which gets only numbers. The maker
+has one thread, so that its copies never wait for a thread that a copy does not have.
 """
 
 from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found] # signal imports enum, which is slow
+import _socket
 import _thread
 import ctypes
 import errno
@@ -14,14 +19,12 @@ import os
 import select
 import sys
 
-from .small_copies import SmallCopies, copy_all
 from .syscalls import (
     CLONE_FS,
     CLONE_NEWNS,
     CLONE_NEWPID,
-    CLOSE_RANGE,
+    CLONE_PARENT,
     LIBC,
-    MOST,
     close_from,
     enter_user_namespace,
     ignoring,
@@ -33,8 +36,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, NoReturn, TypeVar
 
-    from .small_copies import Call
-
     T = TypeVar("T")
 
 HANDLED = _signal.SIGCHLD, _signal.SIGHUP, _signal.SIGINT, _signal.SIGTERM
@@ -42,16 +43,11 @@ HANDLED = _signal.SIGCHLD, _signal.SIGHUP, _signal.SIGINT, _signal.SIGTERM
 PR_SET_PDEATHSIG = 1
 MS_NOSUID_NODEV_NOEXEC, MS_REC_SLAVE = 2 | 4 | 8, 1 << 14 | 1 << 19
 CLONE3 = 435  # the same on nearly every architecture
-COPY = CLONE_NEWPID | CLONE_NEWNS, _signal.SIGCHLD
-"""For clone(2): what a first process has of its own, and the signal at its end."""
-# struct clone_args of Linux 5.3: flags, three unused results, the signal at its end, and no stack
-CLONE_ARGUMENTS = b"".join(number.to_bytes(8, sys.byteorder) for number in (COPY[0], 0, 0, 0, COPY[1], 0, 0, 0))
+# struct clone_args of Linux 5.3: flags, and seven numbers that a copy with its maker's parent needs none of
+CLONE_ARGUMENTS = (CLONE_NEWPID | CLONE_NEWNS | CLONE_PARENT).to_bytes(8, sys.byteorder) + bytes(56)
 RECORD = 4
-"""The size of what a namespace reports: its number."""
-PROC = b"/proc\0"
+"""The size of what a namespace reports: its number. The maker's answer, a pid or a negative errno, has it too."""
 LOCK_EX, LOCK_UN = 2, 8
-NEVER = 1e6
-"""Seconds after which a thread that waits for the interpreter asks for it."""
 
 
 class Namespaces:
@@ -68,15 +64,6 @@ class Namespaces:
             enter_user_namespace(CLONE_NEWNS)
         libc("mount", None, b"/", None, MS_REC_SLAVE, None)
         self._proc = proc
-        # No thread asks the running one for the interpreter. A copy of this process does not have the other thread. If it runs
-        # Python, it would wait for ever for that thread to take the interpreter.
-        sys.setswitchinterval(NEVER)
-        self._begin, self._done = _thread.allocate_lock(), _thread.allocate_lock()
-        self._begin.acquire()
-        self._done.acquire()
-        self._work: Callable[[], Any]
-        self._result: Any = None
-        _thread.start_new_thread(self._visit, ())
         self.note = ""
         """For the log. Some containers forbid to mount a /proc. Then only /proc/PID is wrong."""
         self.ready, self._teller = os.pipe()
@@ -86,36 +73,62 @@ class Namespaces:
         self._lock = os.memfd_create("picohook launcher")
         libc("flock", self._lock, LOCK_EX)
         self._alive = os.open(f"self/fd/{self._lock}", os.O_RDONLY, dir_fd=proc)
-        self._data = ctypes.create_string_buffer(bytes(RECORD) + PROC)
-        self._copies: SmallCopies | None = None
-        try:
-            libc("syscall", CLOSE_RANGE, MOST, MOST, 0)
-            keep = (LIBC.dup2, self._alive, 0), (LIBC.dup2, self._teller, 1), (LIBC.syscall, CLOSE_RANGE, 2, MOST, 0)
-            with without_signals():
-                self._copies = SmallCopies([*keep, *self._calls_of_first()], self._data)
-            self._test()
-        except (AttributeError, OSError):  # with the library musl, and before Linux 5.9
-            self._copies = None
-            copy_all()
-            self._test()
+        self._maker, self._orders = self._start_maker()
+        self._begin, self._done = _thread.allocate_lock(), _thread.allocate_lock()
+        self._begin.acquire()
+        self._done.acquire()
+        self._work: Callable[[], Any]
+        self._result: Any = None
+        _thread.start_new_thread(self._visit, ())
+        self._test()
 
-    def _calls_of_first(self) -> list[Call]:
-        """What the first process of a namespace calls with two descriptors, `_alive` and `_teller`. It is PID 1 there.
+    def _start_maker(self) -> tuple[int, _socket.socket]:
+        """Start the maker. Returns its pid, and the socket that it gets numbers by and answers."""
+        orders, theirs = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
+        # Neither it nor its copies get the signals that the launcher handles: they could not handle them.
+        before = _signal.pthread_sigmask(_signal.SIG_BLOCK, HANDLED)
+        try:
+            maker = os.fork()
+            if not maker:
+                self._be_maker(theirs.fileno())
+        finally:
+            _signal.pthread_sigmask(_signal.SIG_SETMASK, before)
+        theirs.close()
+        return maker, orders
+
+    def _be_maker(self, orders: int) -> NoReturn:
+        """Make the first process of a namespace for each number that is read, until the launcher has ended."""
+        try:
+            for number, fd in enumerate((self._alive, self._teller, orders)):
+                os.dup2(fd, number)
+            LIBC.prctl(PR_SET_PDEATHSIG, _signal.SIGKILL, 0, 0, 0)
+            _signal.signal(_signal.SIGCHLD, _signal.SIG_IGN)  # as in its copies, whose children are orphans
+            close_from(3)  # the launcher's socket, and the lock, which would be held as long as this process is there
+            while number_of_namespace := os.read(2, RECORD):
+                first = LIBC.syscall(CLONE3, CLONE_ARGUMENTS, ctypes.c_size_t(len(CLONE_ARGUMENTS)))
+                if not first:
+                    self._be_first(number_of_namespace)
+                answer = first if first > 0 else -ctypes.get_errno()
+                os.write(2, answer.to_bytes(RECORD, sys.byteorder, signed=True))
+        finally:
+            os._exit(1)
+
+    def _be_first(self, number: bytes) -> NoReturn:
+        """Be the first process of the namespace with this number. It is PID 1 there, and a child of the launcher.
 
         It mounts its /proc, and tells that the namespace is ready. It ends with the launcher. Orphans become its children, and
-        the kernel reaps them.
+        the kernel reaps them, because it ignores SIGCHLD.
         """
-        number = ctypes.addressof(self._data)
-        place, kind = number + RECORD, number + RECORD + 1
-        return [
-            (LIBC.signal, _signal.SIGCHLD, int(_signal.SIG_IGN)),
-            (LIBC.prctl, PR_SET_PDEATHSIG, _signal.SIGKILL, 0, 0, 0),
-            (LIBC.mount, kind, place, kind, MS_NOSUID_NODEV_NOEXEC, 0),
-            (LIBC.write, 1, number, RECORD),
-            (LIBC.close, 1),
-            (LIBC.flock, 0, LOCK_EX),  # until the launcher has ended, even if that was before the call of prctl
-            (LIBC._exit, 0),  # noqa: SLF001 - the name of a C function
-        ]
+        try:
+            os.close(2)
+            LIBC.prctl(PR_SET_PDEATHSIG, _signal.SIGKILL, 0, 0, 0)
+            LIBC.mount(b"proc", b"/proc", b"proc", MS_NOSUID_NODEV_NOEXEC, None)
+            os.write(1, number)
+            os.close(1)
+            LIBC.flock(0, LOCK_EX)  # until the launcher has ended, even if that was before the call of prctl
+            os._exit(0)
+        finally:
+            os._exit(1)
 
     def _test(self) -> None:
         """Make and enter a namespace. Then let its first process end by itself, which shows that it has made all calls."""
@@ -141,20 +154,27 @@ class Namespaces:
 
     def make(self, number: int) -> int:
         """Make a namespace with this number. Returns the pid of its first process. Raises `OSError`."""
-        ctypes.memmove(self._data, number.to_bytes(RECORD, sys.byteorder), RECORD)
-        with without_signals():
-            if self._copies is not None:
-                first = self._copies.make(COPY[0] | COPY[1])
-            else:
-                first = LIBC.syscall(CLONE3, CLONE_ARGUMENTS, ctypes.c_size_t(len(CLONE_ARGUMENTS)))
-                if not first:
-                    self._be_first()
+        try:
+            self._orders.send(number.to_bytes(RECORD, sys.byteorder))
+            answer = self._orders.recv(RECORD)
+        except ConnectionError:
+            answer = b""
+        if not answer:
+            raise EOFError(
+                "the maker of namespaces has ended"
+            )  # and the launcher does, as if it had been killed itself
+        first = int.from_bytes(answer, sys.byteorder, signed=True)
         if first < 0:
-            why = ctypes.get_errno()
             # ENOSPC: too many namespaces, which may be over soon, like too many processes
-            why = errno.EAGAIN if why == errno.ENOSPC else why
+            why = errno.EAGAIN if -first == errno.ENOSPC else -first
             raise OSError(why, f"clone: {os.strerror(why)}")
         return first
+
+    def end(self) -> None:
+        """End the maker, and reap it."""
+        with ignoring(OSError):  # it has ended already
+            self._orders.shutdown(_socket.SHUT_RDWR)  # not close: a copy of this process may still have the socket
+            os.waitpid(self._maker, 0)
 
     def are_ready(self) -> list[int]:
         """The numbers of the namespaces that have become ready. Call it when `ready` is readable."""
@@ -200,31 +220,6 @@ class Namespaces:
             return work()
         finally:
             close(place)
-
-    def _be_first(self) -> NoReturn:
-        """Be the first process of a namespace, where that runs Python.
-
-        It never releases the interpreter: what it would need to take it again may be in use by the thread that a copy does not
-        have.
-        """
-        try:
-            LIBC.dup2(self._alive, 0)
-            LIBC.dup2(self._teller, 1)
-            close_from(2)  # the pipes of hooks, and the launcher's socket
-            for function, *arguments in self._calls_of_first():
-                function(*map(ctypes.c_long, arguments))
-        finally:
-            os._exit(1)
-
-
-class without_signals:  # noqa: N801 - as a function that is made with contextlib, which is slow to import
-    """Blocks the signals that the launcher handles. A copy that is made meanwhile never gets them: it could not handle them."""
-
-    def __enter__(self) -> None:
-        self._before = _signal.pthread_sigmask(_signal.SIG_BLOCK, HANDLED)
-
-    def __exit__(self, *_: object) -> None:
-        _signal.pthread_sigmask(_signal.SIG_SETMASK, self._before)
 
 
 def close(descriptors: list[int]) -> None:

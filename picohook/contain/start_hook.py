@@ -11,7 +11,6 @@ import errno
 import os
 import resource
 
-from .small_copies import fork
 from .syscalls import RLIMIT_LOCKS, enter_user_namespace
 
 TYPE_CHECKING = False
@@ -40,7 +39,7 @@ def start_hook(request: dict[str, Any], descriptors: list[int]) -> tuple[int, in
     if request["mark"] or request["cgroup"] or request["own_users"] or request["limits"] or request["by_descriptor"]:
         readable, writable = os.pipe()  # a successful exec closes the write end
         try:
-            pid = fork()
+            pid = os.fork()
         except OSError:
             os.close(readable)
             raise

@@ -9,10 +9,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-CLONE_FS, CLONE_NEWNS, CLONE_NEWUSER, CLONE_NEWPID = 0x200, 0x20000, 0x10000000, 0x20000000
+CLONE_FS, CLONE_PARENT, CLONE_NEWNS, CLONE_NEWUSER, CLONE_NEWPID = 0x200, 0x8000, 0x20000, 0x10000000, 0x20000000
 RLIMIT_LOCKS = 10
 TIOCNOTTY = 0x5422  # the same on nearly every architecture
-CLOSE_RANGE, MOST = 436, 0xFFFFFFFF  # the same on nearly every architecture; and the highest number of a descriptor
+CLOSE_RANGE = 436  # the same on nearly every architecture
+HIGHEST_DESCRIPTOR = 0xFFFFFFFF
 
 LIBC = ctypes.PyDLL(None, use_errno=True)  # PyDLL keeps the interpreter's lock, which the child of a clone needs
 
@@ -48,7 +49,7 @@ def enter_user_namespace(more: int = 0) -> None:
 
 def close_from(least: int) -> None:
     """Close all descriptors from `least` on."""
-    if LIBC.syscall(CLOSE_RANGE, least, MOST, 0):
+    if LIBC.syscall(CLOSE_RANGE, least, HIGHEST_DESCRIPTOR, 0):
         for fd in map(int, os.listdir("/proc/self/fd")):  # before Linux 5.9
             if fd >= least:
                 with ignoring(OSError):  # the listing's own descriptor

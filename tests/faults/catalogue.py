@@ -151,7 +151,10 @@ FAULTS: dict[str, tuple[str, str]] = {
         "a configuration or a variable that would switch off, replace or weaken a hook of root's",
         "root's hook is asked first, as root wrote it; a file that others can change is refused",
     ),
-    "X15": ("the environment of the processes that a hook in a namespace can see", "has nothing of the host's"),
+    "X15": (
+        "environment and memory of the processes in sight of a hook in a namespace",
+        "have nothing of the host's or of other hooks",
+    ),
     "E5": ("functions that hang, one call after another", "keep a bounded number of threads; further calls time out"),
     "E2": ("a message of hundreds of thousands of values or names", "not decoded; its call fails"),
     "E3": ("a line of MCP that is too long, or has too many values", "an error for its call; the next line passes"),
