@@ -18,11 +18,13 @@ from ..model.answers import answer_of
 from ..model.encoded import Encoded
 from ..model.stages import STAGES
 from ..observe.log import Log
+from ..observe.rate_limit import RateLimit
 from ..protocol.codec import ENDS, TOO_MANY_VALUES, decode, decode_value, encode, envelope_of, has_too_many_values
 from ..protocol.messages import Request
 from ..transport.event_loop import current_reactor, is_cancellation
 from ..transport.nats import headers, subjects
 from ..transport.nats.calls import BUSY_CODE
+from ..transport.nats.connection import LOGGED, WINDOW
 from ..transport.reactor import PROGRESS
 from ..wire import words
 from ..wire.text import cut, explain, show
@@ -84,6 +86,7 @@ class NatsWorker:
         """The context of each task that answers questions, so that no hook's variables get from one question to another."""
         self.busy = 0
         """Questions that were refused because too many were in flight."""
+        self._logged = RateLimit(LOGGED, WINDOW)
         self.strange = 0
         """Questions that were ignored because their answers would go to others than the host that asked."""
 
@@ -172,9 +175,9 @@ class NatsWorker:
     def _asked(self, hook: str, message: Msg) -> None:
         if not subjects.is_own_inbox(message.subject, message.reply):
             self.strange += 1
-            self._log.warning(
-                "ignored a question", hook=hook, subject=message.subject, reply=show(message.reply.encode())
-            )
+            if self._logged.take(self._reactor.now()):
+                reply = show(message.reply.encode())
+                self._log.warning("ignored a question", hook=hook, subject=message.subject, reply=reply)
         elif message.reply in self._calls:
             return  # the question came twice
         elif len(self._calls) >= self._max_in_flight:

@@ -23,7 +23,7 @@ from picohook.model.spec import NatsTls
 from picohook.observe.log import Log
 from picohook.serve.nats_worker import NatsWorker
 from picohook.transport.event_loop import current_reactor
-from picohook.transport.nats.connection import NatsConnection
+from picohook.transport.nats.connection import LOGGED, NatsConnection
 
 pytestmark = [pytest.mark.anyio, pytest.mark.one_worker("fleet"), pytest.mark.parametrize("anyio_backend", ["asyncio"])]
 
@@ -211,6 +211,23 @@ async def test_N1_a_worker_answers_to_the_inbox_of_the_host_that_asked_and_nowhe
     assert (heard, answers, made.strange) == ([], [{"Picohook": digest}], len(ELSEWHERE))
 
 
+async def test_N1_a_thief_fills_neither_the_log_of_a_worker_nor_its_memory(fleet, caplog):
+    count = 3 * LOGGED
+    async with worker(connection(fleet, "worker-1")) as made, client(fleet, "agents-17") as thief:
+        link = made._connection
+        for number in range(count):
+            for reply in (f"$JS.API.{number}", f"_INBOX.agents-17..{number}"):
+                await thief.publish(f"{RPC}.policy.before_tool.agents-17", QUESTION, reply)
+        with anyio.fail_after(20):
+            while made.strange < count or not link.last_error:
+                await anyio.sleep(0.01)
+        await link.flush()
+    said = [record.getMessage() for record in caplog.records]
+    for what in ("ignored a question", "NATS refused a subject"):
+        assert 0 < sum(what in line for line in said) <= LOGGED
+    assert link.refused == frozenset()
+
+
 async def test_N1_not_even_where_the_server_would_allow_it(tmp_path):
     """A server without any permissions, with a stream, as the first page about NATS has it for a trial."""
     if not programs():
@@ -299,8 +316,12 @@ async def test_questions_reach_workers_at_another_server_and_survive_one_that_is
             await anyio.to_thread.run_sync(fleet.start, name)
 
 
+def is_old(fleet):
+    return "v2.9." in fleet.run(fleet.program, "-v")
+
+
 async def test_N4_a_worker_that_hangs_does_not_stop_a_hook_and_soon_gets_no_questions(fleet):
-    if "v2.9." in fleet.run(fleet.program, "-v"):
+    if is_old(fleet):
         pytest.skip("NATS 2.9 pings no connection that it sends questions to")
     command = [sys.executable, "-m", "picohook", "worker", "--config", "worker-1.toml"]
     (fleet.directory / "policy.py").write_text("async def check(call):\n    return None\n")
@@ -338,7 +359,9 @@ async def test_the_doctor_finds_the_pages_servers_closed(fleet, monkeypatch):
     host = layers.named(fleet.directory / "agents-17.toml").nats
     found = layers.named(fleet.directory / "worker-1.toml")
     findings = await doctor.examine(found, (f"localhost:{fleet.routes[0]}",), host)
-    assert set(levels(findings).values()) == {"ok"}, findings
+    found = levels(findings)
+    assert found.pop("hanging") == ("warning" if is_old(fleet) else "ok")
+    assert set(found.values()) == {"ok"}, findings
 
 
 async def test_the_doctor_finds_each_hole(fleet, tmp_path, monkeypatch):

@@ -163,23 +163,28 @@ async def _answers(server: str, worker: NatsSettings, host: NatsSettings, hook: 
 
 
 async def _hanging(server: str, settings: NatsSettings) -> Finding:
-    if await anyio.to_thread.run_sync(partial(_is_kept, server, settings)):
+    kept, version = await anyio.to_thread.run_sync(partial(_hang, server, settings))
+    if kept:
         hint = f"set `ping_interval` and `ping_max` in its configuration: {_PAGE}"
         message = f"it keeps a connection that answers nothing for {_HANGS:g} s: workers that hang get questions"
         return Finding(Level.WARNING, server, "hanging", message, hint)
+    if version < (2, 10):
+        message = "before 2.10, a server sends no pings to a connection that gets questions: workers that hang get more"
+        return Finding(Level.WARNING, server, "hanging", message, "use a server of NATS 2.10 or newer")
     return Finding(Level.OK, server, "hanging", f"it ends a connection that answers nothing for {_HANGS:g} s")
 
 
-def _is_kept(server: str, settings: NatsSettings) -> bool:
-    """Connect, do nothing for a while, and return whether the connection is still there."""
+def _hang(server: str, settings: NatsSettings) -> tuple[bool, tuple[int, int]]:
+    """Connect, do nothing for a while, and return whether the connection is still there, and the server's version."""
 
-    async def hang() -> bool:
+    async def hang() -> tuple[bool, tuple[int, int]]:
         async with _connected(server, identity(settings), []) as client:
+            version = client.connected_server_version.major, client.connected_server_version.minor
             time.sleep(_HANGS)  # noqa: ASYNC251 - it stops this event loop, which is the point
             with contextlib.suppress(Exception):
                 await client.flush(_WAIT)  # type: ignore[arg-type]  # it takes fractions
-                return True
-            return False
+                return True, version
+            return False, version
 
     return asyncio.run(hang())
 

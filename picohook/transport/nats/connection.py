@@ -8,11 +8,13 @@ import logging
 import random
 import re
 import socket
+import time
 from typing import TYPE_CHECKING, Any
 
 import anyio
 
 from ...errors import NatsError, PicohookError
+from ...observe.rate_limit import RateLimit
 from ...wire.extras import how_to_install
 from .client_loop import client_loop
 
@@ -45,6 +47,8 @@ MAX_OUTBOUND = 16 << 20
 """The most bytes that may wait to be written to the server."""
 PENDING_MESSAGES = 65_536
 """The most messages of one subscription that may wait in this process."""
+LOGGED, WINDOW = 20, 10.0
+"""How many lines that others can cause are logged in a window of seconds."""
 
 _REFUSED = re.compile(r'permissions violation for (publish|subscription) to "([^"]*)"')
 
@@ -88,11 +92,12 @@ class NatsConnection:
         self.last_error = ""
         """Why there is no connection, or the subject that the server last refused."""
         self.refused: frozenset[str] = frozenset()
-        """The subjects that this user may not publish or listen to, as far as the server said; in lower case."""
+        """The subjects that this user may not publish or listen to, as far as the server said; in lower case. No answers."""
         self.on_change: set[Callable[[], None]] = set()
         self.host = settings.host or socket.gethostname()
         """This host's name, at whose inbox it gets answers."""
         self._log = log.bind(servers=", ".join(settings.servers))
+        self._logged = RateLimit(LOGGED, WINDOW)
         self._client: Client | None = None
         self._closing: set[asyncio.Task[None]] = set()
         self._listening: dict[Listening, None] = {}
@@ -300,7 +305,7 @@ class NatsConnection:
     async def _failed(self, error: Exception) -> None:
         refused = _REFUSED.search(str(error).lower())
         if refused is not None:
-            self._loop.tell(self._refuse, refused[2], str(error))
+            self._loop.tell(self._refuse, *refused.groups(), str(error))
         else:
             self._note(error)
 
@@ -323,11 +328,13 @@ class NatsConnection:
             self._log.warning("the connection to NATS was lost", why=self.last_error)
         self._tell()
 
-    def _refuse(self, subject: str, why: str) -> None:
-        self.refused |= {subject}
+    def _refuse(self, verb: str, subject: str, why: str) -> None:
         self.last_error = why
-        self._log.error("NATS refused a subject", subject=subject, why=why)
-        self._tell()
+        if self._logged.take(time.monotonic()):
+            self._log.error("NATS refused a subject", subject=subject, why=why)
+        if verb == "subscription" or not subject.startswith("_inbox."):  # each answer has a subject of its own
+            self.refused |= {subject}
+            self._tell()
 
     def _tell(self) -> None:
         self._changed.set()
