@@ -30,11 +30,15 @@ def current_reactor() -> Reactor:
 
 
 def is_cancellation(error: BaseException) -> bool:
-    """Whether this is a cancellation of the running task. A function also raises one if it awaits a task that was cancelled."""
+    """Whether this is a cancellation of the running task, or a group with one, or with the end of the program.
+
+    A function also raises a cancellation if it awaits a task that was cancelled.
+    """
     kind = anyio.get_cancelled_exc_class()
-    if isinstance(error, BaseExceptionGroup):
-        return error.subgroup((kind, KeyboardInterrupt, GeneratorExit)) is not None
-    if not isinstance(error, kind):
+    group = error if isinstance(error, BaseExceptionGroup) else BaseExceptionGroup("", [error])
+    if group.subgroup((KeyboardInterrupt, GeneratorExit)):
+        return True
+    if not group.subgroup(kind):
         return False
     import asyncio  # noqa: PLC0415 - slow to import
 

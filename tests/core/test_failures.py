@@ -144,6 +144,17 @@ def test_its_text_is_one_line_cut_and_escaped_and_its_file_has_no_directory():
     assert "/" not in said
 
 
+def test_an_exception_whose_text_ends_the_program_has_only_its_type():
+    class Error(Exception):
+        def __str__(self):
+            raise SystemExit(0)
+
+    def fail():
+        raise Error
+
+    assert explain(raised(fail)).startswith("Error (test_failures.py:")
+
+
 def test_the_end_of_stderr_has_the_error_and_the_place_of_a_traceback():
     tail = (
         'a warning\nTraceback (most recent call last):\n  File "/home/me/hooks/guard.py", line 6, in <module>\n    x()\n'

@@ -332,8 +332,14 @@ async def awaits_what_was_cancelled(_):
     await task
 
 
+def says_cancelled_in_a_group(_):
+    raise BaseExceptionGroup("CancelledError beside another", [asyncio.CancelledError(), ValueError()])
+
+
 @pytest.mark.parametrize("stage", ["before_tool", "approve_tool"])
-@pytest.mark.parametrize("function", [panics, panics_itself, says_cancelled, awaits_what_was_cancelled])
+@pytest.mark.parametrize(
+    "function", [panics, panics_itself, says_cancelled, says_cancelled_in_a_group, awaits_what_was_cancelled]
+)
 async def test_whatever_a_function_raises_is_its_failure_and_not_the_agents(function, stage):
     hook = FunctionHook("hook", {stage: function}, on_failure="deny")
     async with Host([hook], timeouts=FAR) as host:
