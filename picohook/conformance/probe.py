@@ -95,7 +95,7 @@ class Probe:
         """Check a line, save what it shows, and answer it if it is a request."""
         if line.strip():
             self._read(line)
-            self._save_news()
+            self.save_news()
             self._send()
 
     def _read(self, line: bytes) -> None:
@@ -192,19 +192,19 @@ class Probe:
         self.greeted = True
         if name == "probe_mute":
             self._check(self._acting, holds=True, said="")  # now: a host that kills the probe leaves it no time later
-            self._save_news()
+            self.save_news()
             self._check(
                 self._acting, self._streams.ends(seconds), f"it had not ended the probe after {seconds:g} seconds"
             )
             self.over = True
             return
         self._reply(message, {"result": {"ok": True, "name": "probe"}})
-        self._save_news()
+        self.save_news()
         self._send()
         self._deaf = self._acting
         if self._streams.fills(UNTIL_FULL):
             self._check(self._deaf, holds=True, said="")
-            self._save_news()
+            self.save_news()
             time.sleep(seconds)
 
     def _ask(self, stage: str, message: Mapping[str, Any], said: str) -> None:
@@ -300,10 +300,13 @@ class Probe:
         results = [self._result(one, complete=complete) for one in self.manifest.requirements]
         return Report(self.manifest, self.host, results, complete)
 
-    def _save_news(self) -> None:
-        """Save the report if there is something new. That of a probe that misbehaves is complete: its host may kill it."""
+    def save_news(self) -> None:
+        """Save the report if there is something new, and at first: what an earlier host did is not this one's.
+
+        The report of a probe that misbehaves is complete, because its host may kill it. Raises `PicohookError` if that fails.
+        """
         news = len(self._seen), len(self._faults), sum(map(len, self._came.values())), self.greeted
-        if self.greeted and news != self._saved:
+        if news != self._saved:
             self._saved = news
             self._save(complete=self._acting in self._seen)
 
@@ -384,6 +387,7 @@ def serve(path: str | None, hold: float | None = None) -> None:
             raise _SignalledError
 
     signal.signal(signal.SIGTERM, terminated)
+    probe.save_news()
     try:
         while not probe.over and streams.receive():
             while streams.lines and not probe.over:

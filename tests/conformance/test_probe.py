@@ -192,6 +192,17 @@ def test_a_host_that_kills_the_probe_is_not_called_conforming(report_file):
     ]
 
 
+def test_a_host_that_kills_the_probe_before_hello_has_no_report_of_an_earlier_host(report_file):
+    report_file.write_text('{"ok": true}')
+    with subprocess.Popen([*REAL, str(report_file)], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        process.stdin.write(b'{"jsonrpc":"2.0","id":1,"method":"hook.of_tomorrow","params":{}}\n')
+        process.stdin.flush()
+        assert process.stdout.readline()
+        process.kill()
+    report = reports.read(json.loads(report_file.read_bytes()), load("host"))
+    assert (report.complete, report.ok) == (False, False)
+
+
 @pytest.mark.parametrize("requirement", [one for one in IDS if one not in {*AT_THE_END, *MISBEHAVING}])
 def test_a_fault_is_found_though_the_host_kills_the_probe(report_file, requirement):
     report = killed_by(getattr(mutant_host, requirement.replace("-", "_")), report_file)
