@@ -23,8 +23,15 @@ def main() -> None:
         return
     if sys.argv[1:2] == ["shim-client"]:
         # The entries of a project's hook file run it at each event.
+        import posix  # noqa: PLC0415 - for this one alone
+
         from .serve.shim.alone import ask_host  # noqa: PLC0415
 
+        own = posix.environ.pop(b"PICOHOOK_PYTHONPATH", b"")  # see `shim_entry`
+        if own:
+            posix.environ[b"PYTHONPATH"] = own
+        elif not posix.environ.get(b"PYTHONPATH"):
+            posix.environ.pop(b"PYTHONPATH", None)
         del sys.argv[1]
         ask_host.main()
     gc.disable()  # imports make many objects and no garbage; `load_command` enables it

@@ -16,7 +16,7 @@ from typer.main import get_command
 from picohook import PicohookError
 from picohook.cli.commands.shim import app
 from picohook.config import load
-from picohook.hooks.foreign.shim_entry import CLIENT, is_shim
+from picohook.hooks.foreign.shim_entry import CLIENT, OWN_PATH, is_shim
 from picohook.serve.shim import client
 from picohook.serve.shim.vendors import VENDORS
 
@@ -77,7 +77,7 @@ class TestEachVendor:
             (command,) = commands_in(entries)
             shell, option, script, name, *words = shlex.split(command)
             assert (shell, option, name) == ("sh", "-c", "picohook")
-            assert script.startswith('picohook shim-client "$@" ||')
+            assert ' picohook shim-client "$@" ||' in script
             assert words[:3] == [vendor, event, known.events[event].on_failure]
             assert 0 < float(words[3]) < min(300.0, known.events[event].longest)
 
@@ -117,6 +117,22 @@ class TestEachVendor:
             assert done.returncode == (1 if VENDORS[vendor].events[event].on_failure == "pass" else 2)
             assert "is it installed?" in done.stderr
             assert not done.stdout
+
+    def test_no_module_of_the_project_runs_in_place_of_picohooks(self, shim, project, vendor, tmp_path):
+        """An empty part of PYTHONPATH is the working directory."""
+        shim(vendor, "--project")
+        (project / "sitecustomize.py").write_text("raise SystemExit(0)")
+        (tmp_path / "bin").mkdir()
+        (tmp_path / "bin" / "picohook").write_text(
+            f"#!{sys.executable}\nimport os, sys\nprint(os.environ['{OWN_PATH}'])\nsys.exit(2)\n"
+        )
+        (tmp_path / "bin" / "picohook").chmod(0o755)
+        written = json.loads((project / VENDORS[vendor].project_file).read_text())
+        command = commands_in(next(iter(written["hooks"].values())))
+        env = {"PATH": f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}", "PYTHONPATH": ":/own"}
+        done = subprocess.run(command, shell=True, env=env, cwd=project, capture_output=True, text=True, check=False)
+        assert done.returncode != 0
+        assert done.stdout == ":/own\n"
 
     def test_a_second_time_changes_nothing_and_removal_leaves_nothing(self, shim, project, vendor):
         file = project / VENDORS[vendor].project_file
@@ -264,6 +280,19 @@ def test_the_directory_that_a_vendor_has_moved_its_files_to_is_used(shim, projec
     monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(project / "moved"))
     shim("claude")
     assert (project / "moved/settings.json").is_file()
+
+
+@pytest.mark.parametrize(("own", "hooks_have"), [("/own", b"/own"), ("", None)])
+def test_hooks_get_the_pythonpath_that_the_client_does_without(own, hooks_have):
+    main = (
+        "import posix, sys\nfrom picohook import __main__\nfrom picohook.serve.shim.alone import ask_host\n"
+        f"ask_host.main = lambda: sys.exit(print(posix.environ.get(b'PYTHONPATH'), b'{OWN_PATH}' in posix.environ))\n"
+        "__main__.main()"
+    )
+    env = {"PATH": os.environ["PATH"], "PYTHONPATH": "", OWN_PATH: own}
+    command = [sys.executable, "-c", main, "shim-client"]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
+    assert done.stdout == f"{hooks_have} False\n"
 
 
 def test_only_the_client_itself_is_recognised():

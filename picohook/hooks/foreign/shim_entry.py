@@ -13,6 +13,9 @@ CLIENT = os.path.join("picohook", "serve", "shim", "client.py")
 """The end of the path of the program that the entries of a user's file run."""
 ANYWHERE = ("picohook", "shim-client")
 """What the entries of a project's file run: a command that every machine with picohook has."""
+OWN_PATH = "PICOHOOK_PYTHONPATH"
+"""The variable that carries `PYTHONPATH` past the start of Python: one of its directories may be the project's."""
+_APART = f'{OWN_PATH}="$PYTHONPATH" PYTHONPATH= '
 _RUN = '%s "$@" || { [ $? = %d ] || echo "%s" >&2; exit %d; }'
 _MISSING = "picohook cannot be started here, so it cannot be asked: is it installed? (pip install picohook)"
 
@@ -20,9 +23,10 @@ _MISSING = "picohook cannot be started here, so it cannot be asked: is it instal
 def shim_command(program: Sequence[str], arguments: Sequence[str], code: int) -> str:
     """Returns the command that asks picohook. It exits with this code if the program cannot be started, or is killed.
 
-    Its own `sh` makes that so in whatever shell the agent uses.
+    Its own `sh` makes that so in whatever shell the agent uses. No module of the project runs in place of picohook's.
     """
-    return shlex.join(["sh", "-c", _RUN % (shlex.join(program), code, _MISSING, code), "picohook", *arguments])
+    run = (_APART if program == ANYWHERE else "") + shlex.join(program)
+    return shlex.join(["sh", "-c", _RUN % (run, code, _MISSING, code), "picohook", *arguments])
 
 
 def is_shim(command: object) -> bool:
@@ -32,7 +36,7 @@ def is_shim(command: object) -> bool:
     try:
         words = shlex.split(command)
         if words[:2] == ["sh", "-c"]:
-            words = shlex.split(words[2])
+            words = shlex.split(words[2].removeprefix(_APART))
     except (ValueError, IndexError):
         return False
     return words[:2] == [*ANYWHERE] or any(word.endswith(os.sep + CLIENT) for word in words)
