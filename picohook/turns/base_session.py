@@ -58,6 +58,8 @@ class BaseSession:
         """Shows the user a hook's `system_message`. Its result is not awaited."""
         self.messages: list[dict[str, Any]] = []
         """The conversation, as the last turn left it and the next one finds it."""
+        self.added: tuple[list[str], list[dict[str, Any]]] = ([], [])
+        """The context and the messages that hooks added after the last request of a turn. The next turn's request gets them."""
 
     @property
     def host(self) -> Engine:

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from .base_session import BaseSession
     from .delivery import Delivery
 
-TRACE_PATH = "runTurn"
-"""TracePath of a turn's questions, as PicoClaw documents it. (Its host sends this as Source, and Source as TracePath.)"""
 _SUMMARY = 200
 """Bytes of a failed call's result in turn_end."""
 
@@ -105,6 +103,9 @@ class BaseTurn:
             await use(self.host, self._resumed[0])
             self._is_used = True
         self._open = True
+        if self._parent is None:
+            (context, injected), self.session.added = self.session.added, ([], [])
+            self._context, self._injected = context + self._context, injected + self._injected
         self._began = time.monotonic_ns()
         with NO_OPERATION.current() if self._parent is None else self._parent.operation.current():
             self.operation = self.host.operation("turn", self.session.about(self.meta))
@@ -134,6 +135,8 @@ class BaseTurn:
             self.session.messages = self.messages
         if error is None:
             await self.end("completed")
+        elif isinstance(error, anyio.get_cancelled_exc_class()):
+            await self.end("aborted", "the turn was cancelled")
         else:
             failed = isinstance(error, Exception) and not isinstance(error, AbortTurnError)
             await self.end("error" if failed else "aborted", str(error) or type(error).__name__)
@@ -141,6 +144,9 @@ class BaseTurn:
     async def end(self, status: str, reason: str = "") -> None:
         """Emit the events of its end: completed, with an error, or aborted. Leaving the block does this too."""
         self._open = False
+        if self._parent is None:
+            context, injected = self.session.added
+            self.session.added = (context + self._context, injected + self._injected)
         reason = escape(cut(reason, words.MAX_REASON))
         if status == "error":
             self.emit("error", {"Stage": "turn", "Message": reason})
@@ -358,7 +364,7 @@ class BaseTurn:
             self.session.show(message)
 
     def _place(self, source: str) -> dict[str, Any]:
-        meta = self.meta.model_copy(update={"source": source, "trace_path": TRACE_PATH})
+        meta = self.meta.model_copy(update={"source": source})
         session = self.session
         known = {} if session.context is None else {"context": session.context}
         return {"meta": meta, "channel": session.channel, "chat_id": session.chat_id, **known}

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from ..model.decisions import Decision
     from .paused import PausedTurn
 
+TRACE_PATH = "runTurn"
+"""TracePath of all of a turn, as PicoClaw documents it. (Its host sends this as Source, and Source as TracePath.)"""
+
 
 class Session(BaseSession):
     """A user's session, made by `Host.session`. Its block begins with session_start and ends with session_end.
@@ -48,6 +51,7 @@ class Session(BaseSession):
             turn_id=turn_id or uuid.uuid4().hex,
             parent_turn_id=parent.meta.turn_id if parent else "",
             session_key=self.id,
+            trace_path=TRACE_PATH,
             source="turn",
         )
         return self.kind_of_turn(self, meta, user_message, parent=parent, label=label, media_count=media_count)

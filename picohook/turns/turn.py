@@ -232,11 +232,14 @@ class Turn(BaseTurn):
         *,
         complete: Complete,
         execute: Callable[[ToolCall], Any],
+        calls: Callable[[Mapping[str, Any]], list[ToolCall]] = calls_of,
         parallel: bool = True,
         stream: Show | None = None,
         **request: Any,
     ) -> TurnResult:
         """Run the whole turn, or the rest of a resumed one. `request` has each `LLMRequest`'s fields beside its messages.
+
+        `calls` returns the tool calls of a response. Give your own to set each call's `tool_kind` and `affected_paths`.
 
         `stream` shows the user the pieces of each response, as with `Host.run_llm`.
         """
@@ -244,14 +247,14 @@ class Turn(BaseTurn):
         if not stage:
             await self.prompt()
         while True:
-            calls: list[ToolCall] | None = None
+            batch: list[ToolCall] | None = None
             if not stage:
                 self.collect()
                 response = await self.llm(LLMRequest(messages=self.messages, **request), complete, stream=stream)
-                calls = calls_of(response.response)
+                batch = calls(response.response)
             at_its_end = True
-            if stage == "before_tool" or calls:
-                results = await self.tools(calls, execute, parallel=parallel)
+            if stage == "before_tool" or batch:
+                results = await self.tools(batch, execute, parallel=parallel)
                 at_its_end = self._last_answer or all(result.response_handled for result in results)
             stage = ""
             if at_its_end and self._all_heard and await self.finish() and self._all_heard:

@@ -10,7 +10,7 @@ import anyio
 import pytest
 from kinds_support import FAR
 
-from picohook import Deny, FunctionHook, HardAbortError, Host, Meta, Modify, ToolCall, ToolResult, blade_hooks
+from picohook import Deny, FunctionHook, HardAbortError, Host, Meta, Modify, ToolCall, ToolResult, blade_hooks, calls_of
 from picohook.hooks.blade import HookEvent
 from picohook.model.payloads import Prompt, ToolReturn
 from picohook.turns.abort import AbortTurnError
@@ -383,6 +383,36 @@ async def test_the_example_in_the_document_asks_about_everything_except_reading(
         result = await running.run_tool(write, lambda _: pytest.fail("it ran"))
     assert result == ToolResult(for_llm="Tool execution denied by hook: 用户拒绝", is_error=True)
     assert asked == ["允许 Write 操作 a, b?"]
+
+
+async def test_the_example_holds_in_a_turn_whose_runtime_says_what_its_tools_do():
+    asked = []
+
+    async def only_reading(name, given, options):
+        asked.append((name, options["toolKind"], options["affectedPaths"]))
+        return {"behavior": "allow"} if options["toolKind"] == "readonly" else {"behavior": "deny", "message": "no"}
+
+    def calls(response):
+        kinds = {"Read": "readonly", "Write": "write"}
+        return [
+            call.model_copy(update={"tool_kind": kinds[call.tool], "affected_paths": [call.arguments["path"]]})
+            for call in calls_of(response)
+        ]
+
+    wanted = [{"id": tool, "function": {"name": tool, "arguments": '{"path": "a"}'}} for tool in ("Read", "Write")]
+    answers, ran = [{"tool_calls": wanted}, {"content": "done"}], []
+
+    async def complete(request):
+        return answers.pop(0)
+
+    async with (
+        Host() as host,
+        host.session("s1", hooks=blade_hooks({}, can_use_tool=only_reading)) as session,
+        session.turn("hello") as turn,
+    ):
+        await turn.run(complete=complete, execute=lambda call: ran.append(call.tool), calls=calls)
+    assert asked == [("Read", "readonly", ["a"]), ("Write", "write", ["a"])]
+    assert ran == ["Read"]
 
 
 async def test_with_allow_and_another_input_approvers_see_that_input_and_it_runs():

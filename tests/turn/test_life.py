@@ -122,6 +122,7 @@ async def test_every_question_and_event_has_its_ids_and_its_iteration():
     assert [event.kind for event in of_turn] == WHOLE_TURN[1:-1]
     assert [event.meta.iteration for event in of_turn] == [0, 0, 1, 1, 1, 1, 2, 2, 2, 2]
     assert {event.meta.session_key for event in of_turn} == {"s1"}
+    assert {event.meta.trace_path for event in of_turn} == {"runTurn"}
     start, end = host.events[0], next(event for event in host.events if event.kind == "session_end")
     assert (start.meta.session_key, start.meta.turn_id, start.meta.agent_id) == ("s1", "", "a1")
     assert (end.payload["SessionKey"], len(end.payload["Messages"])) == ("s1", 4)
@@ -213,6 +214,7 @@ async def test_cleanups_are_waited_for_even_when_the_turn_is_cancelled(kind):
                 await anyio.lowlevel.checkpoint()
         assert cleaned == [kind]
     assert payloads(host, "turn_end")[0]["Status"] == "aborted"
+    assert payloads(host, "turn_abort") == [{"Reason": "the turn was cancelled"}]  # on every loop
 
 
 async def test_ownership_of_tools_ends_with_the_session():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 from loops import by_turns as anyio_backend  # noqa: F401
 from turns import Model, Tools, calls, host_with, kinds, payloads, says, wants
@@ -239,6 +241,25 @@ async def test_annotations_reach_the_next_request_once_and_the_user(stage):
         assert (("user", "inject x") in texts(request.messages)) is (place == where)
     assert shown == ["show x"]
     assert ("user", "inject x") not in texts(session.messages)
+
+
+@pytest.mark.parametrize("reply", [None, AbortTurn("not so")])
+async def test_annotations_after_the_last_request_of_a_turn_reach_the_first_request_of_the_next_turn(reply):
+    late = FakeHook("late", {"before_compact": [Continue(notes=notes("x"))], "before_finish": [reply, None, None]})
+    model = Model(says("one"), says("two"), says("three"))
+    async with host_with(late) as host, host.session("s1") as session:
+        for said in ("first", "second", "third"):
+            with contextlib.suppress(AbortTurnError):
+                async with session.turn(said) as turn:
+                    if turn.user_message == "first":
+                        await turn.prompt()
+                        await turn.llm(LLMRequest(messages=turn.messages), model.complete)
+                        turn.messages = await turn.compact(turn.messages, auto=lambda messages: messages)
+                        await turn.finish()
+                    else:
+                        await turn.run(complete=model.complete, execute=Tools().execute)
+    assert [request.system_prompt for request in model.requests] == [None, "context x", None]
+    assert [("user", "inject x") in texts(request.messages) for request in model.requests] == [False, True, False]
 
 
 @pytest.mark.parametrize("stage", ["before_llm", "after_llm"])
