@@ -95,7 +95,7 @@ async def test_payloads_in_a_turn_get_its_ids_and_iteration(serving, connect):
             "ParentTurnID": "",
             "SessionKey": "s",
             "Iteration": 0,
-            "TracePath": "",
+            "TracePath": "runTurn",
             "Source": "turn",
         }
         for iteration in (1, 2):
