@@ -121,20 +121,6 @@ Decision = Union[Continue, Modify, Respond, Deny, Approve, Skip, Retry, Pause, A
 Plain = Union[Continue, Deny, Skip, Pause, AbortTurn, HardAbort]
 """The decisions that need nothing but a reason."""
 
-_set_reason, _set_notes = (_Decided.__dict__[name].__set__ for name in ("reason", "notes"))
-_set_result = Deny.__dict__["result"].__set__
-
-
-def with_reason(kind: type[Plain], reason: str) -> Plain:
-    """What `kind(reason=reason)` returns, in a third of the time: a frozen class checks each assignment."""
-    made = object.__new__(kind)
-    _set_reason(made, reason)
-    _set_notes(made, None)
-    if kind is Deny:
-        _set_result(made, None)
-    return made
-
-
 CONTINUE = Continue()
 APPROVE = Approve()
 

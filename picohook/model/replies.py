@@ -23,7 +23,6 @@ from .decisions import (
     Respond,
     Retry,
     Skip,
-    with_reason,
 )
 from .trail import Notes
 
@@ -84,7 +83,7 @@ def plain_decision(stage: Stage[Any], action: str, reason: str) -> Decision | No
     kind = _PLAIN_KINDS.get(action)
     if kind is None or action not in stage.actions or not (reason or kind is not Continue):
         return None
-    return with_reason(kind, reason)
+    return kind(reason=reason)
 
 
 _OF_APPROVALS = frozenset({"action", "reason"})

@@ -6,6 +6,9 @@ sent: it does not accept a reply to a request that is still queued.
 
 There are two queues. Requests are sent first, in order. Events wait in a bounded queue that drops its oldest, and are sent only
 when no request waits. A line whose first byte was sent is always finished first.
+
+Where the first of many is looked for while others are removed, there is an `OrderedDict`: a dict takes long to find its first
+key after removals.
 """
 
 from __future__ import annotations
@@ -85,13 +88,12 @@ ReplyReceived = tuple[Any, Reply | PlainReply]
 """The token of a request, and its reply. A request gets at most one. Only a `Reply` answers hello or a strict request."""
 PeerEvent = ReplyReceived | NotificationReceived | DroppedLine | LineTooLong
 
-# Each request makes one of these. They are tuples, because an object costs four times as much.
-_Line = tuple[int, int, tuple[bytes, ...]]
-"""A queued line: the id of its request, or one of the two constants below; its size; its buffers."""
-_NO_REQUEST, _AN_EVENT = 0, -1
+# Each request makes one of each. They are tuples, because an object costs four times as much.
+_Line = tuple[int, tuple[bytes, ...]]
+"""A queued line: its size, and its buffers."""
 _PLAIN = frozenset({"action", "reason"})
-_Pending = tuple[int, Any, bool, int]
-"""A request that waits for its reply: its id, its token, whether its reply is read strictly, and the size of its line."""
+_Pending = tuple[int, Any, bool]
+"""A request that waits for its reply: its id, its token, and whether its reply is read strictly."""
 
 
 class Peer:
@@ -118,23 +120,22 @@ class Peer:
         self._next_id = 1
         self._sent = 0
         """The id of the last request that was written completely."""
-        self._pending: dict[bytes, _Pending] = {}
+        self._pending: OrderedDict[bytes, _Pending] = OrderedDict()
         """The requests that wait for a reply, by the digits of the id, oldest first."""
-        self._oldest = b""
-        """The digits of the request that was the oldest when `oldest` was last read."""
-        self._abandoned: OrderedDict[int, None] = (
-            OrderedDict()
-        )  # a dict takes long to find its first key after removals
+        self._abandoned: OrderedDict[int, None] = OrderedDict()
         self._blank_lines = 0
-        self._out: deque[_Line] = deque()
-        """The queued lines. Those of the requests in `_unwanted` are never written. Neither end of the queue is one."""
-        self._unwanted: set[int] = set()
-        self._unwanted_bytes = 0
-        """The bytes of the lines that became unwanted since all unwanted lines were dropped."""
+        self._out: OrderedDict[int, _Line] = OrderedDict()
+        """The queued lines by the ids of their requests; those of no request have negative keys."""
+        self._others = 0
+        """How many lines of no request were queued."""
         self._offset = 0
+        """How many bytes of the first queued line were written."""
         self._queued = 0
+        """How many bytes of queued lines were not written."""
         self._events: deque[bytes] = deque()
         self._event_bytes = 0
+        self._offers_events = False
+        """Whether what `data_to_send` returned last were events."""
 
     # Sending.
 
@@ -170,9 +171,9 @@ class Peer:
             held = f"{self._queued} of at most {self._max_outbound} bytes wait to be sent to it"
             raise ProtocolError(f"its input queue is full: {held}, and this request has {size}")
         self._next_id = request_id + 1
-        self._out.append((request_id, size, buffers))
+        self._out[request_id] = size, buffers
         self._queued += size
-        self._pending[digits] = request_id, token, strict, size
+        self._pending[digits] = request_id, token, strict
         return request_id
 
     def notify(self, line: bytes) -> None:
@@ -184,16 +185,22 @@ class Peer:
         while len(self._events) > self._max_events or (
             self._event_bytes > self._max_event_bytes and len(self._events) > 1
         ):
-            self._event_bytes -= len(self._events.popleft())
+            self._next_event()
             self.dropped_events += 1
+
+    def _next_event(self) -> bytes:
+        """Take the oldest event out of its queue. Returns it."""
+        event = self._events.popleft()
+        self._event_bytes -= len(event)
+        return event
 
     def abandon(self, request_id: int, reason: str) -> None:
         """Stop waiting for a request. If nothing of it was written, it is dropped. Else a hook that can cancel is told to."""
         pending = self._pending.pop(b"%d" % request_id, None)
         if pending is None or self.state is PeerState.CLOSED:
             return
-        if request_id > self._sent and not (self._offset and self._out[0][0] == request_id):
-            self._unqueue(request_id, pending[3])
+        if request_id > self._sent and not (self._offset and next(iter(self._out)) == request_id):
+            self._queued -= self._out.pop(request_id)[0]
             return
         self._abandoned[request_id] = None
         if len(self._abandoned) > ABANDONED:
@@ -202,31 +209,9 @@ class Peer:
             params = {"id": request_id, "reason": cut(reason, words.MAX_REASON)}
             self._enqueue(notification_line(words.CANCEL, encode(params)))
 
-    def _unqueue(self, request_id: int, size: int) -> None:
-        """Drop the line of a request of which nothing was written.
-
-        To search the queue for each line would take quadratic time. So the line stays until it is the first or the last,
-        or until such lines have had more bytes than the others have. Then one pass drops them all.
-        """
-        self._queued -= size
-        self._unwanted.add(request_id)
-        self._unwanted_bytes += size
-        if self._unwanted_bytes > self._queued:
-            self._out = deque(line for line in self._out if line[0] not in self._unwanted)
-            self._unwanted.clear()
-            self._unwanted_bytes = 0
-        else:
-            self._drop_unwanted_ends()
-
-    def _drop_unwanted_ends(self) -> None:
-        """Drop the unwanted lines at both ends of the queue."""
-        while self._out and self._out[0][0] in self._unwanted:
-            self._unwanted.remove(self._out.popleft()[0])
-        while self._out and self._out[-1][0] in self._unwanted:
-            self._unwanted.remove(self._out.pop()[0])
-
-    def _enqueue(self, line: bytes, what: int = _NO_REQUEST) -> None:
-        self._out.append((what, len(line), (line,)))
+    def _enqueue(self, line: bytes) -> None:
+        self._others += 1
+        self._out[-self._others] = len(line), (line,)
         self._queued += len(line)
 
     # Writing.
@@ -234,9 +219,8 @@ class Peer:
     @property
     def oldest(self) -> int | None:
         """The id of the request that has waited longest; None if none waits."""
-        if self._oldest not in self._pending:  # a dict takes long to find its first key after removals
-            self._oldest = next(iter(self._pending), b"")
-        return int(self._oldest) if self._oldest else None
+        first = next(iter(self._pending), None)
+        return None if first is None else int(first)
 
     @property
     def waiting(self) -> list[Any]:
@@ -255,24 +239,19 @@ class Peer:
     @property
     def left_of_line(self) -> int:
         """How many bytes of the first queued line are not written yet."""
-        return self._out[0][1] - self._offset if self._out else 0
+        return next(iter(self._out.values()))[0] - self._offset if self._out else 0
 
     def data_to_send(self) -> Sequence[bytes | memoryview]:
         """The buffers to write next, if any. Tell `data_sent` how many of their bytes were written."""
         out = self._out
-        if not out and self._events and self.state is PeerState.READY:
-            while self._events and len(out) < GATHER:
-                event = self._events.popleft()
-                self._event_bytes -= len(event)
-                self._enqueue(event, _AN_EVENT)
+        self._offers_events = not out
         if not out:
-            return ()
+            return list(islice(self._events, GATHER)) if self.state is _READY else ()
         if len(out) == 1 and not self._offset:
-            return out[0][2]
+            return next(iter(out.values()))[1]
         buffers: list[bytes | memoryview] = []
-        for what, _, parts in islice(out, GATHER):
-            if what not in self._unwanted:
-                buffers += parts
+        for _, parts in islice(out.values(), GATHER):
+            buffers += parts
         skip = self._offset
         while skip:
             first = buffers.pop(0)
@@ -285,6 +264,15 @@ class Peer:
     def data_sent(self, count: int) -> bool:
         """Note that `count` bytes of `data_to_send` were written. Returns whether nothing is left to write."""
         out = self._out
+        if self._offers_events:
+            while self._events and count >= len(self._events[0]):
+                count -= len(self._next_event())
+            if count:  # the next one was begun: nothing may come before its end
+                self._enqueue(self._next_event())
+                out.move_to_end(-self._others, last=False)
+                self._queued -= count
+                self._offset = count
+            return not (out or self._events)
         self._queued -= count
         if not self._queued and not self._events:  # everything was written, as nearly always
             self._sent = self._next_id - 1
@@ -292,19 +280,15 @@ class Peer:
             self._offset = 0
             return True
         count += self._offset
-        while out and count >= out[0][1]:
-            what, size, _ = out.popleft()
+        while out:
+            first = next(iter(out))
+            size = out[first][0]
+            if count < size:
+                break
             count -= size
-            self._sent = max(self._sent, what)
-            if self._unwanted:
-                self._drop_unwanted_ends()
+            del out[first]
+            self._sent = max(self._sent, first)
         self._offset = count
-        # Events that were not begun return to their queue, so that the next request is sent before them.
-        while out and out[-1][0] == _AN_EVENT and (len(out) > 1 or not count):
-            _, size, (event,) = out.pop()
-            self._queued -= size
-            self._event_bytes += size
-            self._events.appendleft(event)
         return not (out or self._events)
 
     # Receiving.
@@ -342,6 +326,7 @@ class Peer:
         self.dropped_events += len(self._events)
         self._events.clear()
         self._offset = self._queued = self._event_bytes = 0
+        self._offers_events = False
         return tokens
 
     def forget(self) -> None:
@@ -375,7 +360,7 @@ class Peer:
         pending = self._waiting(response.id)
         if pending is None or pending[0] > self._sent:
             return self._unexpected(response.id, line)
-        request_id, token, strict, _ = pending
+        request_id, token, strict = pending
         del self._pending[b"%d" % request_id]
         return token, read_response(response, strict=strict)
 

@@ -123,6 +123,19 @@ class TestTwoLanes:
         hook.take()
         assert [line["method"] for line in hook.read] == ["hook.before_tool", "hook.event"]
 
+    def test_a_request_that_is_queued_while_events_are_written_comes_after_the_one_that_was_begun(self, hook):
+        for number in range(3):
+            hook.peer.notify(event(f"{number}"))
+        begun = b"".join(hook.peer.data_to_send())[: len(event("0")) + 3]
+        hook.ask("asked")
+        assert hook.peer.data_sent(len(begun)) is False
+        stream = begun
+        while data := b"".join(hook.peer.data_to_send()):
+            stream += data
+            hook.peer.data_sent(len(data))
+        methods = [json.loads(line)["method"] for line in stream.splitlines()]
+        assert methods == ["hook.event", "hook.event", "hook.before_tool", "hook.event"]
+
     def test_events_are_written_many_at_a_time(self, hook):
         for number in range(GATHER + 5):
             hook.peer.notify(event(f"{number}"))
