@@ -165,12 +165,11 @@ FAULTS: dict[str, tuple[str, str]] = {
     ),
     "N2": ("a key publishes or listens where it must not, or there is none", "refused by the server"),
     "N3": ("a server without a key or a certificate joins the cluster", "refused by the servers"),
-    "N4": ("some workers hang, or their machine loses power", "the others are asked within three seconds"),
-    "N5": (
+    "N4": (
         "no worker, no server, all workers busy, a question that is too large",
         "fails at once, each with its cause",
     ),
-    "N6": ("an answer comes twice, late, or is to another question", "only the first answer to the question counts"),
+    "N5": ("an answer comes twice, late, or is to another question", "only the first answer to the question counts"),
     "N7": ("a hook fails, and its fallback too", "the failure of the hook counts"),
 }
 """What the host meets, and what it does, by id."""

@@ -67,18 +67,18 @@ class TestAnswers:
         assert message.subject == f"picohook.v1.rpc.{settings.tenant}.policy.before_tool.host"
         assert message.reply.startswith("_INBOX.host.")
 
-    async def test_N6_only_the_first_of_two_answers_counts(self, host, serving):
+    async def test_N5_only_the_first_of_two_answers_counts(self, host, serving):
         async with serving(answers({}, DENY)), host() as it:
             outcomes = [await it.before_tool(CALL) for _ in range(20)]
         assert {outcome.action for outcome in outcomes} == {"continue"}
 
-    async def test_N6_an_answer_to_another_question_is_a_failure(self, host, serving):
+    async def test_N5_an_answer_to_another_question_is_a_failure(self, host, serving):
         wrong = {"jsonrpc": "2.0", "id": 1, "result": YES, "digest": "0" * 64}
         async with serving(answers(wrong)), host() as it:
             outcome = await it.approve_tool(CALL)
         assert (outcome.approved, failure(outcome)) == (False, "digest")
 
-    async def test_N6_an_answer_with_another_id_is_a_failure(self, host, serving):
+    async def test_N5_an_answer_with_another_id_is_a_failure(self, host, serving):
         async with serving(answers({"jsonrpc": "2.0", "id": 99, "result": YES})), host() as it:
             outcome = await it.approve_tool(CALL)
         assert (outcome.approved, failure(outcome)) == (False, "reply")
@@ -122,7 +122,7 @@ class TestTheIdOfAQuestion:
 class TestAbsence:
     """Each cause is known at once: the timeouts of these hooks are far longer than the tests."""
 
-    async def test_N5_a_hook_without_workers_fails_as_absent(self, host):
+    async def test_N4_a_hook_without_workers_fails_as_absent(self, host):
         async with host() as it:
             denied, refused = await it.before_tool(CALL), await it.approve_tool(CALL)
         assert (denied.action, failure(denied)) == ("deny_tool", "absent")
@@ -134,7 +134,7 @@ class TestAbsence:
             assert (await it.before_tool(CALL)).action == "continue"
             assert (await it.approve_tool(CALL)).approved is False
 
-    async def test_N5_no_server_is_there(self):
+    async def test_N4_no_server_is_there(self):
         nowhere = NatsSettings(servers=("nats://127.0.0.1:1",))
         spec = HookSpec(name="p", nats="policy", connection=nowhere, stages=("approve_tool",), hello_timeout=0.01)
         async with Host([spec]) as it:
@@ -174,7 +174,7 @@ class TestAbsence:
         (name, first), (same, second) = map(name_and_try, worker.questions)
         assert (same, first, second) == (name, "1", "2")
 
-    async def test_N5_workers_that_stay_busy_are_a_failure(self, host, serving):
+    async def test_N4_workers_that_stay_busy_are_a_failure(self, host, serving):
         def busy(question):
             return [{"jsonrpc": "2.0", "id": question["id"], "error": {"code": -32005, "message": "9 calls in flight"}}]
 
@@ -182,7 +182,7 @@ class TestAbsence:
             outcome = await it.before_tool(CALL)
         assert (failure(outcome), len(worker.questions)) == ("busy", 2)
 
-    async def test_N5_a_question_over_the_servers_limit_is_not_sent(self, host, serving):
+    async def test_N4_a_question_over_the_servers_limit_is_not_sent(self, host, serving):
         huge = ToolCall(tool="bash", arguments={"command": "x" * (1 << 20)})
         async with serving(answers({})) as worker, host() as it:
             assert failure(await it.before_tool(huge)) == "too_large"
