@@ -100,9 +100,12 @@ def _undone(file: ClientFile) -> dict[tuple[str, ...], tuple[Entry, str]]:
 
 
 def _picohook() -> list[str]:
-    """The command of this program with absolute paths: clients do not start their servers with a shell's PATH."""
+    """The command of this program with absolute paths: clients do not start their servers with a shell's PATH.
+
+    They start them in the project, whose modules do not take the place of picohook's (`-P`).
+    """
     found = shutil.which("picohook")
-    return [os.path.abspath(found)] if found else [sys.executable, "-m", "picohook"]
+    return [os.path.abspath(found)] if found else [sys.executable, "-P", "-m", "picohook"]
 
 
 # To put it there.
@@ -208,11 +211,11 @@ def _unwrapped(entry: Entry, *, toml: bool) -> Entry | None:
     if type(command) is dict:
         inside = _unwrapped({"command": command.get("path"), "args": command.get("args")}, toml=toml)
         return inside and {**entry, "command": {**command, "path": inside["command"], "args": inside["args"]}}
-    if type(arguments) is not list or not all(type(one) is str for one in arguments) or "mcp" not in arguments[:3]:
+    if type(arguments) is not list or not all(type(one) is str for one in arguments) or "mcp" not in arguments[:4]:
         return None
     at = arguments.index("mcp")
     program = [command, *arguments[:at]]
-    if Path(str(command)).name != "picohook" and program[1:] != ["-m", "picohook"]:
+    if Path(str(command)).name != "picohook" and program[-2:] != ["-m", "picohook"]:
         return None
     if "--" in arguments[:-1]:
         own = arguments[arguments.index("--") + 1 :]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import threading
 import tomllib
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -103,6 +104,22 @@ def test_each_server_is_guarded_and_undo_gives_the_very_bytes_back(file):
     assert file.read_bytes() == before
     assert take_away(file) == []
     assert [one.name for one in file.parent.iterdir()] == [file.name]
+
+
+def test_no_module_of_the_directory_where_a_client_starts_its_servers_runs_in_place_of_picohooks(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", "/nowhere")  # so the entry runs this Python
+    file = tmp_path / "client.json"
+    file.write_text(GUARDED_BY_HAND)
+    assert put_before(file, []).changed == ["open"]
+    entry = ClientFile.read(file).servers[1].entry
+    python, *arguments = [entry["command"], *entry["args"][: entry["args"].index("mcp")]]
+    (tmp_path / "picohook").mkdir()
+    (tmp_path / "picohook" / "__init__.py").touch()
+    (tmp_path / "picohook" / "__main__.py").write_text("print('of the project')")
+    done = subprocess.run([python, *arguments, "--version"], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("picohook ")
+    assert take_away(file) == ["open"]
+    assert file.read_text() == GUARDED_BY_HAND
 
 
 GUARDED_BY_HAND = """{
