@@ -40,13 +40,13 @@ settings.register_profile("few", parent=settings.get_profile("ci"), max_examples
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 
-LONGEST = 60
+LONGEST_IN_ID = 60
 """Characters of a parameter that a test's id shows."""
 
 
 def pytest_make_parametrize_id(val: object) -> str | None:
     """Say how long a parameter is, rather than all of it. pytest numbers those that are equally long."""
-    return f"{type(val).__name__}-of-{len(val)}" if isinstance(val, (str, bytes)) and len(val) > LONGEST else None
+    return f"{type(val).__name__}-of-{len(val)}" if isinstance(val, (str, bytes)) and len(val) > LONGEST_IN_ID else None
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:

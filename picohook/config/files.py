@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from .problems import Problems
 
 
-MOST = 1 << 20
+MOST_BYTES_OF_FILE = 1 << 20
 """The most bytes that a configuration may have."""
 
 
-def read(path: Path, problems: Problems, most: int = MOST) -> bytes:
+def read(path: Path, problems: Problems, most: int = MOST_BYTES_OF_FILE) -> bytes:
     """Returns the file's bytes. Raises `ConfigError`. Checks and reads the same open file, even if it is replaced meanwhile."""
     try:
         descriptor, status = open_regular(path)

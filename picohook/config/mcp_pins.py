@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 VERSION = 1
-MOST = 4 << 20
+MOST_BYTES_OF_PINS = 4 << 20
 """The most bytes of a file."""
 
 
@@ -37,7 +37,7 @@ def read(command: Sequence[str]) -> dict[str, str]:
     if not os.path.lexists(file):
         return {}
     try:
-        document: Any = json.loads(files.read(file, Problems(str(file)), MOST))
+        document: Any = json.loads(files.read(file, Problems(str(file)), MOST_BYTES_OF_PINS))
     except (ValueError, RecursionError):
         document = None
     tools = document.get("tools") if isinstance(document, dict) and document.get("version") == VERSION else None

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 KeyPath = tuple[str | int, ...]
 
-MOST = 50
+MOST_PROBLEMS = 50
 """The most mistakes of one file that are reported. Then reading stops."""
 _SHOWN = 400
 """Bytes that are shown of a key path or a message."""
@@ -34,7 +34,7 @@ class Problems:
         self.found.append(
             Problem(escape(self.file), *(cut(escape(cut(text, _SHOWN)), _SHOWN) for text in (where, message, hint)))
         )
-        if len(self.found) >= MOST:
+        if len(self.found) >= MOST_PROBLEMS:
             raise ConfigError(self.found)
 
     def fail(self, at: KeyPath | str, message: str, hint: str = "") -> NoReturn:

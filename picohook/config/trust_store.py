@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 VERSION = 2
-MOST = 16 << 20
+MOST_BYTES_OF_STORE = 16 << 20
 """The most bytes of the file."""
 
 Digests = dict[str, str]
@@ -42,7 +42,7 @@ def read() -> dict[str, Digests]:
     if not os.path.lexists(file):
         return {}
     try:
-        document: Any = json.loads(files.read(file, Problems(str(file)), MOST))
+        document: Any = json.loads(files.read(file, Problems(str(file)), MOST_BYTES_OF_STORE))
     except ConfigError as error:
         raise TrustError(error.problems) from None
     except (ValueError, RecursionError):

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..wire.text import cut, escape
 
-SHOWN = 300
+SHOWN_OF_TEXT = 300
 """The most bytes of a message that are shown."""
 PART = 40
 """The most characters that are shown where two texts differ."""
@@ -54,5 +54,5 @@ def shown(value: Any) -> str:
         text = json.dumps(value, ensure_ascii=False)
     except RecursionError:
         text = "JSON that is nested too deeply to show"
-    short = cut(text, SHOWN)
+    short = cut(text, SHOWN_OF_TEXT)
     return escape(short if short == text else short + "…")

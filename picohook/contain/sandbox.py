@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 LANDLOCK = os.path.join(os.path.dirname(os.path.abspath(__file__)), "landlock_program.py")
 TRY_WAIT = 5.0
 """Seconds that the test of a sandbox may take."""
-SHOWN = 200
+SHOWN_OF_OUTPUT = 200
 """Bytes that are shown of the output of a sandbox that does not work."""
 
 
@@ -82,7 +82,7 @@ async def _run(command: tuple[str, ...], spawner: Spawner, deadline: float) -> s
             await kill(process, ended)
         os.set_blocking(readable, False)
         try:
-            output = os.read(readable, SHOWN).decode("utf-8", "replace").strip()
+            output = os.read(readable, SHOWN_OF_OUTPUT).decode("utf-8", "replace").strip()
         except BlockingIOError:
             output = ""
         return "" if process.exit_code == 0 else output or f"it ended with {process.exit_code}"

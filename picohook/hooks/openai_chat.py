@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
 TIMEOUT = 60.0
-SHOWN = 200
+SHOWN_OF_ERROR = 200
 """Bytes of an endpoint's error text that an exception shows."""
 _UNKNOWN_FORM = frozenset({400, 422, 501})
 """How endpoints answer that lack structured output."""
@@ -63,7 +63,7 @@ def openai_chat(
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise PicohookError(f"{url} cannot be asked: {str(error) or type(error).__name__}") from None
         if not response.is_success:
-            text = escape(cut(response.text, SHOWN))
+            text = escape(cut(response.text, SHOWN_OF_ERROR))
             raise PicohookError(f"{url} answered {response.status_code}: {text}")
         if body is not bodies[0]:
             of_text_alone.add(name)

@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 Message = dict[str, Any]
 
-SHOWN = 200
+SHOWN_OF_TOOL = 200
 """The most characters of a tool that an error shows."""
 
 _CURRENT: ContextVar[AgentRun | None] = ContextVar("picohook_current_run", default=None)
@@ -290,7 +290,9 @@ def added_functions(tools: Iterable[Message], edited: Iterable[Message]) -> list
         if tool in tools or function.get("name") in known:
             continue
         if not isinstance(function.get("name"), str) or tool.get("type", "function") != "function":
-            raise PicohookError(f"{str(tool)[:SHOWN]}: a hook added this tool, and only functions can be added here")
+            raise PicohookError(
+                f"{str(tool)[:SHOWN_OF_TOOL]}: a hook added this tool, and only functions can be added here"
+            )
         new.append(function)
     return new
 

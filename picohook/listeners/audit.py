@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 P = TypeVar("P", bound=Payload)
 
-MOST = 256
+LONGEST_VALUE = 256
 """Bytes of an id or a name in a record: some of them are a model's own words."""
 _TOO_MANY = frozenset({"llm_delta"})
 """Events that are not recorded."""
@@ -250,7 +250,7 @@ def _tool(payload: Payload) -> dict[str, Any]:
 
 
 def _short(shown: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: cut(value, MOST) if isinstance(value, str) else value for name, value in shown.items()}
+    return {name: cut(value, LONGEST_VALUE) if isinstance(value, str) else value for name, value in shown.items()}
 
 
 def _plain(value: Any) -> Any:

@@ -33,7 +33,7 @@ START, STOP, CUT, LOST = "host.start", "host.stop", "audit.cut", "audit.lost"
 _canonical = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False).encode
 _BEGINNING = b'{"number": '
 _BLOCK = 1 << 16
-LONGEST = 256 << 20
+LONGEST_LINE = 256 << 20
 """Bytes of the longest line that is read: a record has a few payloads, each at most as long as a line of the protocol."""
 _FLAGS = os.O_RDWR | os.O_APPEND | os.O_CREAT
 
@@ -134,7 +134,7 @@ class Ledger:
         """The last whole line, if there is one, and the bytes after it. Reads no more than that needs."""
         want = _BLOCK
         while True:
-            if want > LONGEST:
+            if want > LONGEST_LINE:
                 raise self._error("is not an audit log: it does not end with a record")
             data = _at(self._file, max(size - want, 0), min(want, size))
             whole, ended, rest = data.rpartition(b"\n")
@@ -264,7 +264,7 @@ def files_of(path: str | os.PathLike[str]) -> list[str]:
 
 def lines_of(file: BinaryIO) -> Iterator[bytes]:
     """The lines of a file. A line longer than a record can be is read in parts."""
-    while line := file.readline(LONGEST):
+    while line := file.readline(LONGEST_LINE):
         yield line
 
 
@@ -303,7 +303,7 @@ def _first_number(path: str) -> int:
     """The number of a file's first record; 0 if there is none."""
     try:
         with open(open_regular(path)[0], "rb") as file:
-            return _number(file.readline(LONGEST))
+            return _number(file.readline(LONGEST_LINE))
     except OSError:
         return 0
 

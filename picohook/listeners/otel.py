@@ -79,7 +79,7 @@ _USAGE = {
 _HERE = "picohook.operations"
 """The key of a context's operations, from the outermost to the current one."""
 
-MOST = 128
+LONGEST_ATTRIBUTE = 128
 """The most bytes of an id or a name in an attribute. A model may have written it."""
 SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 """The upper bounds of the histograms' buckets, unless the program's views set others."""
@@ -321,16 +321,18 @@ def _of_operation(name: str, payload: Payload) -> dict[str, Any]:
     meta = payload.meta
     attributes: dict[str, Any] = {OPERATION: name, **_place(payload)}
     if name == "invoke_agent":
-        attributes[AGENT_NAME] = _shown(meta.agent_id, MOST)
+        attributes[AGENT_NAME] = _shown(meta.agent_id, LONGEST_ATTRIBUTE)
     elif isinstance(payload, ToolCall):
         attributes |= {"gen_ai.tool.type": "function", **_tool(payload)}
     elif isinstance(payload, LLMRequest):
-        attributes[MODEL] = _shown(payload.model, MOST)
+        attributes[MODEL] = _shown(payload.model, LONGEST_ATTRIBUTE)
         attributes |= {f"gen_ai.request.{option}": _number(payload.options.get(option)) for option in _OPTIONS}
     elif isinstance(payload, LLMResponse):
         usage, reason = payload.response.get("usage"), payload.response.get("finish_reason")
-        attributes[MODEL] = _shown(payload.model, MOST)
-        attributes["gen_ai.response.finish_reasons"] = [_shown(reason, MOST)] if isinstance(reason, str) else None
+        attributes[MODEL] = _shown(payload.model, LONGEST_ATTRIBUTE)
+        attributes["gen_ai.response.finish_reasons"] = (
+            [_shown(reason, LONGEST_ATTRIBUTE)] if isinstance(reason, str) else None
+        )
         if isinstance(usage, dict):
             attributes |= {attribute: _number(usage[key]) for key, attribute in _USAGE.items() if key in usage}
     return {key: value for key, value in attributes.items() if value is not None and value != ""}
@@ -363,10 +365,10 @@ def _of_guardrail(stage: Stage[Any], encoded: Encoded[Any], asked: Asked[Any]) -
         "gen_ai.guardrail.target.subtype": "tool_call" if isinstance(payload, ToolCall) else "llm",
         "gen_ai.guardrail.verdict.type": verdict,
         "gen_ai.guardrail.action.type": action,
-        SESSION: _shown(payload.meta.session_key, MOST),
+        SESSION: _shown(payload.meta.session_key, LONGEST_ATTRIBUTE),
     }
     if isinstance(payload, ToolCall):
-        about["gen_ai.guardrail.target.id"] = _shown(payload.tool_call_id or "", MOST)
+        about["gen_ai.guardrail.target.id"] = _shown(payload.tool_call_id or "", LONGEST_ATTRIBUTE)
     return {name: value for name, value in about.items() if value}
 
 
@@ -386,12 +388,12 @@ def _place(payload: Payload) -> dict[str, str]:
         TURN: meta.turn_id,
         PARENT_TURN: meta.parent_turn_id,
     }
-    return {name: _shown(value, MOST) for name, value in attributes.items() if value}
+    return {name: _shown(value, LONGEST_ATTRIBUTE) for name, value in attributes.items() if value}
 
 
 def _tool(call: ToolCall) -> dict[str, str]:
     attributes = {TOOL: call.tool, CALL: call.tool_call_id or ""}
-    return {name: _shown(value, MOST) for name, value in attributes.items() if value}
+    return {name: _shown(value, LONGEST_ATTRIBUTE) for name, value in attributes.items() if value}
 
 
 def _shown(text: str, most: int = words.MAX_REASON) -> str:

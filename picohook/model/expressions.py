@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 MOST_WORK = 2_000_000
 """The most bytes of a text times states of an expression: about 50 ms."""
-LONGEST = 10_000
+LONGEST_PATTERN = 10_000
 """The most characters of an expression."""
 MOST_RANGES = 20
 """The most ranges of an expression that ignores case; each may take 2.5 ms."""
@@ -61,8 +61,8 @@ class Expression:
         """Expressions, each with whether it has to match. The others must not."""
         self._size = 0
         try:
-            if len(pattern) > LONGEST:
-                raise ValueError(f"it has more than {LONGEST} characters")  # noqa: TRY301 - all problems are taken alike
+            if len(pattern) > LONGEST_PATTERN:
+                raise ValueError(f"it has more than {LONGEST_PATTERN} characters")  # noqa: TRY301 - all problems are taken alike
             if pattern.count("-") > MOST_RANGES and _WITHOUT_CASE.search(pattern):
                 raise ValueError("it ignores the case of too many ranges")  # noqa: TRY301 - as above
             self._read(pattern if language is None else _translated(pattern, language), whole=whole)
@@ -100,7 +100,7 @@ def globs(patterns: str) -> Expression:
     """Globs with a bar between them, one of which has to match the whole text."""
     made = (
         "".join(".*" if part[0] == "*" else translate(part)[4:-3] for part in _GLOB.findall(glob.strip()))
-        for glob in patterns[: LONGEST + 1].split("|")
+        for glob in patterns[: LONGEST_PATTERN + 1].split("|")
     )
     return Expression(f"(?s:{'|'.join(made)})".replace("(?!)", r"[^\s\S]"), PYTHON, whole=True)
 

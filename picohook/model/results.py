@@ -8,7 +8,7 @@ from typing import Any
 
 from ..wire.answer_fields import is_set
 from ..wire.answer_form import fold_case
-from ..wire.did_you_mean import MOST
+from ..wire.did_you_mean import NAMES_TRIED
 from .payloads import LLMRequest, LLMResponse, PlainModel, ToolCall, ToolResult
 
 RESULT_FIELDS = frozenset(field.serialization_alias or name for name, field in ToolResult.model_fields.items())
@@ -21,7 +21,7 @@ def tool_result(_: ToolCall, result: Mapping[str, Any] | ToolResult) -> ToolResu
         return result
     result = fold_case(_mapping(result, ToolResult), RESULT_FIELDS)
     if is_set(result) and not RESULT_FIELDS & result.keys():
-        names = ", ".join(f"`{name}`" for name in islice(result, MOST))
+        names = ", ".join(f"`{name}`" for name in islice(result, NAMES_TRIED))
         raise ValueError(f"a tool's result has no {names}: put the text for the model into `for_llm`")
     return ToolResult.model_validate(
         {key: value for key, value in result.items() if key in RESULT_FIELDS and value is not None}

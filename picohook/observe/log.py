@@ -32,7 +32,7 @@ class FieldLogger(Protocol):
 Logger: TypeAlias = "FieldLogger | logging.Logger | logging.LoggerAdapter[Any]"
 """The loggers that a host accepts."""
 
-LONGEST = 64 * 1024
+LONGEST_VALUE = 64 * 1024
 """Bytes of a field that are logged."""
 LEVELS = ("debug", "info", "warning", "error")
 
@@ -91,7 +91,8 @@ class Log:
                 self._target = self._target or _structlog_logger(self._standard)
             assert self._target is not None
             shown = {
-                key: escape(cut(value, LONGEST)) if isinstance(value, str) else value for key, value in fields.items()
+                key: escape(cut(value, LONGEST_VALUE)) if isinstance(value, str) else value
+                for key, value in fields.items()
             }
             getattr(self._target, method)(escape(event), **self._fields, **shown)
         except Exception:  # noqa: BLE001 - promise 15: a failing logger never changes an outcome

@@ -16,7 +16,7 @@ PlainReply = tuple[str, str]
 CONTINUE_REPLY = Reply(words.CONTINUE_RESULT)
 """The reply that every `continue` without a reason stands for."""
 
-LONGEST = 65536
+LONGEST_LINE = 65536
 """The most bytes of a line that is read here. To take a longer one apart would copy it."""
 _ACTIONS = {
     action.encode(): action
@@ -43,7 +43,7 @@ class Spelling:
 
         If the bytes are the digits of a number, the codec would read the same.
         """
-        if len(line) > LONGEST:
+        if len(line) > LONGEST_LINE:
             return b"", None
         head, _, answer = line.partition(self._before_action)
         if not head.startswith(self._before):

@@ -9,7 +9,7 @@ from itertools import islice
 
 from . import words
 from .answer_form import NOTES, fold_case, lower
-from .did_you_mean import MOST, YES, guess_for
+from .did_you_mean import NAMES_TRIED, YES, guess_for
 from .text import cut, escape
 
 TYPE_CHECKING = False  # as in `words`
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 SILENT = frozenset({"ok", "version", "hook_result", "reason"})
 """Fields that may stand alone without deciding anything, as may those whose names begin as in `PRIVATE`."""
 PRIVATE = ("x_", "_")
-SHOWN = 80
+SHOWN_OF_NAME = 80
 """How many bytes of a hook's own names a message shows."""
 _OF_HELLO = frozenset({"name", "capabilities", "max_in_flight"})
 """Fields of an answer to hello, beside `ok: true`."""
@@ -144,10 +144,10 @@ def _require_edit(form: AnswerForm, answer: Mapping[str, Any]) -> None:
 
 def _mistaken(form: AnswerForm, answer: Mapping[str, Any], names: list[str]) -> str:
     """A message that names the wrong field and what its author probably meant."""
-    guesses = ((name, guess_for(form, name, answer[name])) for name in names[:MOST])
+    guesses = ((name, guess_for(form, name, answer[name])) for name in names[:NAMES_TRIED])
     name, guess = next((one for one in guesses if one[1]), (names[0], ""))
     if name in {form.carries, "patch"}:
-        inner = ", ".join(f"`{one}`" for one in islice(answer[name], MOST))
+        inner = ", ".join(f"`{one}`" for one in islice(answer[name], NAMES_TRIED))
         wrong = f"{form.stage} cannot change {_shown(inner)}, which `{name}` has"
     else:
         wrong = f"`{_shown(name)}` decides nothing at {form.stage}"
@@ -157,7 +157,7 @@ def _mistaken(form: AnswerForm, answer: Mapping[str, Any], names: list[str]) -> 
 
 
 def _shown(name: object) -> str:
-    return escape(cut(str(name), SHOWN))
+    return escape(cut(str(name), SHOWN_OF_NAME))
 
 
 def _carriers(form: AnswerForm) -> str:

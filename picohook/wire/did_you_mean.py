@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 SURE = 0.75
 """How much alike two words are if one of them probably stands for the other."""
-LONGEST, MOST = 40, 8
+LONGEST_WORD, NAMES_TRIED = 40, 8
 """The most characters of a word, and the most words of an answer, for which a meaning is guessed. Guessing takes long."""
 _NO = {"deny", "denied", "block", "blocked", "reject", "rejected", "refuse", "refused", "forbid", "disallow", "no"}
 YES = {
@@ -56,7 +56,7 @@ MEANT = {  # names of other systems, and ours
 
 def action_meant(actions: Collection[str], value: Any) -> str:
     """The action among `actions` that a word probably means; empty without a guess."""
-    if not isinstance(value, str) or len(value) > LONGEST:
+    if not isinstance(value, str) or len(value) > LONGEST_WORD:
         return ""
     word = lower(value.strip())
     if word in actions:
@@ -75,7 +75,7 @@ def guess_for(form: AnswerForm, name: str, value: Any) -> str:
     if name in {form.carries, "patch"} and isinstance(value, dict):
         nested = value.get(form.part)
         inner = nested if form.part and isinstance(nested, dict) else value
-        guesses = (_field(str(lower(one)), form.editable or ()) for one in islice(inner, MOST))
+        guesses = (_field(str(lower(one)), form.editable or ()) for one in islice(inner, NAMES_TRIED))
         return next((f"`{guess}`" for guess in guesses if guess), "")
     action = _action_in(form.actions, small, value)
     if action:
@@ -93,7 +93,9 @@ def guess_for(form: AnswerForm, name: str, value: Any) -> str:
 def _action_in(actions: Collection[str], name: str, value: Any) -> str:
     """The action that a field probably means, by its value or its name: `decision: deny`, `allow: false`; else empty."""
     if isinstance(value, dict):  # as in {"hookSpecificOutput": {"permissionDecision": "deny"}}
-        inner = [(str(lower(one)), value[one]) for one in islice(value, MOST) if not isinstance(value[one], dict)]
+        inner = [
+            (str(lower(one)), value[one]) for one in islice(value, NAMES_TRIED) if not isinstance(value[one], dict)
+        ]
         return next(filter(None, (_action_in(actions, one, meant) for one, meant in inner)), "")
     action = action_meant(actions, value)
     if action or not (name in actions or name in _NO | YES | _END):
@@ -111,7 +113,7 @@ def _field(name: str, fields: Collection[str]) -> str:
 
 def nearest(word: str, words: Iterable[str], likeness: float = 0.6) -> str:
     """The one of these words that is most like this one; empty if none is as much like it, from 0 to 1, or if it is long."""
-    if len(word) > LONGEST:
+    if len(word) > LONGEST_WORD:
         return ""
     import difflib  # noqa: PLC0415 - for mistakes only
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from .regular_files import Identity
 
-MOST = 64 << 20
+MOST_BYTES_OF_FILE = 64 << 20
 """The most bytes of a file that is read to be edited."""
 LOCK_WAIT = 5.0
 """Seconds to wait for another program that writes in the same directory."""
@@ -47,7 +47,7 @@ class Place:
         """Returns the place in the same directory whose name has this suffix."""
         return Place(self._directory, self._name + suffix)
 
-    def read(self, most: int = MOST) -> bytes | None:
+    def read(self, most: int = MOST_BYTES_OF_FILE) -> bytes | None:
         """Returns the bytes of the file; None if there is none. From then on, a file that was changed is not replaced."""
         self._read, self._seen = True, None
         status = self._status()

@@ -181,7 +181,7 @@ def test_a_file_of_params_is_bounded_and_may_be_a_pipe(tmp_path: Path) -> None:
 
 def test_lines_of_records_and_audit_logs_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reader, "LONGEST_LINE", 1000)
-    monkeypatch.setattr(ledger, "LONGEST", 1000)
+    monkeypatch.setattr(ledger, "LONGEST_LINE", 1000)
     assert "record 1 is incomplete" in (ledger.verify(io.BytesIO(b"x" * 5000)).problem or "")
     header = b'{"type": "record", "version": %d, "picohook": "1", "time": "2020"}\n' % VERSION
     record = reader.Record(io.BytesIO(header + b"x" * 5000), "r")

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from picohook.model.expressions import LONGEST, MOST_WORK, PYTHON, Expression, globs
+from picohook.model.expressions import LONGEST_PATTERN, MOST_WORK, PYTHON, Expression, globs
 
 
 def matches(pattern, text):
@@ -63,7 +63,7 @@ def test_an_expression_of_python_means_what_it_means_there(pattern):
         ("[a", "unclosed character class"),
         (r"\w{1000}", "Compiled regex exceeds size limit of 10485760 bytes."),
         ("(?x) a", "the flag x is not supported"),
-        ("a" * (LONGEST + 1), "it has more than 10000 characters"),
+        ("a" * (LONGEST_PATTERN + 1), "it has more than 10000 characters"),
         ("(?i)" + "[!-\U0010ffff]" * 30, "it ignores the case of too many ranges"),
     ],
 )

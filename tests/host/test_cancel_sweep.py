@@ -25,7 +25,7 @@ FAR = Timeouts(interceptor=3600, approval=3600, hello=3600, chain=3600, observer
 ALL = ("before_tool", "approve_tool", "after_tool", "before_llm", "after_llm", "before_prompt")
 OFTEN = RestartPolicy(max_starts=10_000)
 SOON = {"after_tool": 0.05}
-MOST = 200
+MOST_POINTS = 200
 """No run has so many points."""
 
 
@@ -57,7 +57,7 @@ class CutAt:
 
 async def sweep(run, check):
     """Cut it at every point, and check each time that nothing is left; how many points it had."""
-    for point in range(1, MOST):
+    for point in range(1, MOST_POINTS):
         with anyio.CancelScope() as scope:
             cut = CutAt(run(), point, scope)
             await cut

@@ -12,7 +12,7 @@ from picohook.protocol.codec import decode
 from picohook.protocol.known_reply import (
     COMPACT,
     CONTINUE_REPLY,
-    LONGEST,
+    LONGEST_LINE,
     SPELLINGS,
     PlainReply,
     Spelling,
@@ -55,7 +55,7 @@ def test_a_spelling_is_found_where_the_id_is_before_the_result(order, gap):
 
 def test_a_long_line_is_decoded():
     assert read(with_result(f'{{"action":"skip","reason":"{"x" * 1000}"}}')) is not None
-    assert read(with_result(f'{{"action":"skip","reason":"{"x" * LONGEST}"}}')) is None
+    assert read(with_result(f'{{"action":"skip","reason":"{"x" * LONGEST_LINE}"}}')) is None
 
 
 @pytest.mark.parametrize("number", [1, 9, 10, 2345, 10**17, 10**30])

@@ -21,17 +21,17 @@ from picohook.protocol.codec import (
 from picohook.protocol.messages import InvalidLine, Reply
 from picohook.wire import words
 
-MOST = words.MAX_VALUES
+MOST_VALUES = words.MAX_VALUES
 MANY = {
-    "empty lists": b"[" + b"[]," * MOST + b"[]]",
-    "numbers": b"[" + b"1," * (MOST + 1) + b"1]",
-    "names": b"{" + b",".join(b'"k%d":1' % number for number in range(MOST)) + b"}",
-    "texts": b"[" + b'"a",' * (MOST + 1) + b'"a"]',
-    "the same name": b"{" + b'"a":1,' * MOST + b'"a":1}',
-    "with a text": rb'["\\\",\"[",' + b"0," * (MOST + 1) + b"0]",
+    "empty lists": b"[" + b"[]," * MOST_VALUES + b"[]]",
+    "numbers": b"[" + b"1," * (MOST_VALUES + 1) + b"1]",
+    "names": b"{" + b",".join(b'"k%d":1' % number for number in range(MOST_VALUES)) + b"}",
+    "texts": b"[" + b'"a",' * (MOST_VALUES + 1) + b'"a"]',
+    "the same name": b"{" + b'"a":1,' * MOST_VALUES + b'"a":1}',
+    "with a text": rb'["\\\",\"[",' + b"0," * (MOST_VALUES + 1) + b"0]",
     "long integers": b"[" + (b"9" * 4300 + b",") * 1000 + b"1]",
     "escapes": b'"' + rb"\n" * (MAX_ESCAPES + 1) + b'"',
-    "brackets": b"[" * (2 * MOST + 2),
+    "brackets": b"[" * (2 * MOST_VALUES + 2),
 }
 LARGE = {
     "letters": "a" * 10_000_000,
@@ -70,9 +70,9 @@ def test_a_large_text_is_no_reason_to_refuse_a_message(name):
 
 
 def test_as_many_values_as_are_allowed_are_decoded():
-    line = b"[" + b"null," * (MOST - 1) + b"null]"
-    assert len(decode_value(line)) == MOST
-    assert len(decode_own(MANY["numbers"])) == MOST + 2
+    line = b"[" + b"null," * (MOST_VALUES - 1) + b"null]"
+    assert len(decode_value(line)) == MOST_VALUES
+    assert len(decode_own(MANY["numbers"])) == MOST_VALUES + 2
 
 
 @pytest.mark.parametrize(
@@ -107,6 +107,6 @@ def test_a_line_that_cannot_hold_too_many_values_is_not_examined():
         def __contains__(self, _):
             raise AssertionError
 
-    assert not has_too_many_values(Line(b"1," * MOST))
+    assert not has_too_many_values(Line(b"1," * MOST_VALUES))
     with pytest.raises(AssertionError):
-        has_too_many_values(Line(b"1," * MOST + b"1"))
+        has_too_many_values(Line(b"1," * MOST_VALUES + b"1"))

@@ -85,7 +85,7 @@ def test_standard_input_that_never_ends_is_a_denial(shim):
 
 
 def test_an_event_that_is_too_large_is_a_denial(shim):
-    code, _, err = shim.ask(b" " * (ask_host.MOST + 1))
+    code, _, err = shim.ask(b" " * (ask_host.MOST_BYTES_OF_EVENT + 1))
     assert (code, err) == (2, "picohook: the event has more than 64 MiB\n")
 
 

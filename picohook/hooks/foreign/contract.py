@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Failures: TypeAlias = Literal["strict", "vendor"]
 """What a handler's failure counts as: `strict` denies where the vendor's agent would let a call through."""
 
-LONGEST = 10_000
+LONGEST_TEXT = 10_000
 """The most characters of a context, or of a text for the user, that the vendors take."""
 
 
@@ -209,4 +209,4 @@ class Dialect:
 
 def shortened(text: str) -> str:
     """The text, cut to what vendors take."""
-    return text if len(text) <= LONGEST else text[:LONGEST] + "…"
+    return text if len(text) <= LONGEST_TEXT else text[:LONGEST_TEXT] + "…"

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from .contract import HandlerResult
 
-SHOWN = 400
+SHOWN_OF_STDERR = 400
 """The most characters of a handler's stderr in an error."""
 MOST_BRACES, MOST_READ = 1000, 1 << 20
 """The most places of a text at which an object is looked for, and the most characters that are read there in all."""
@@ -134,5 +134,5 @@ def ended(result: HandlerResult) -> HookCrashedError:
     """The error of a process that ended with another code than 0."""
     how = f"exited with code {result.exit_code}" if result.exit_code > 0 else f"was ended by signal {-result.exit_code}"
     why = {126: ": the program cannot be run", 127: ": there is no such program"}.get(result.exit_code, "")
-    stderr = f"; it said: {last_words(result.stderr, SHOWN)}" if result.stderr.strip() else ""
+    stderr = f"; it said: {last_words(result.stderr, SHOWN_OF_STDERR)}" if result.stderr.strip() else ""
     return HookCrashedError(f"it {how}{why}{stderr}", exit_code=result.exit_code, stderr_tail=result.stderr)

@@ -40,7 +40,7 @@ EXPIRES = 600.0
 """Seconds in which a newer client has to repeat its call."""
 MOST_WAITING = 1000
 """The most questions to newer clients that wait for an answer. The oldest are forgotten."""
-SHOWN = 4000
+SHOWN_OF_ARGUMENTS = 4000
 """The most bytes of a call's arguments that the user is shown."""
 
 
@@ -118,10 +118,10 @@ class ClientApprover(FunctionHook):
         if not (now.can_ask if now.newer else self._older_can_ask):
             return self._leave_to_others(call)
         arguments = json.dumps(call.arguments)  # ASCII: no character of it acts on a screen
-        left_out = f"… ({len(arguments)} characters in all)" if len(arguments) > SHOWN else ""
+        left_out = f"… ({len(arguments)} characters in all)" if len(arguments) > SHOWN_OF_ARGUMENTS else ""
         tool = json.dumps(call.tool)[1:-1]
         question = {
-            "message": f"Allow {tool}?\n{cut(arguments, SHOWN)}{left_out}\nSHA-256 of the call: {digest}",
+            "message": f"Allow {tool}?\n{cut(arguments, SHOWN_OF_ARGUMENTS)}{left_out}\nSHA-256 of the call: {digest}",
             "requestedSchema": {
                 "type": "object",
                 "properties": {"approve": {"type": "boolean", "title": "Allow this call", "default": False}},

@@ -55,7 +55,7 @@ AT_ONCE = 32
 """How many requests one worker answers before other tasks get a turn."""
 MOST_BROKEN = 1000
 """The most lines that are not JSON, of those read together. A client that sends more is dropped."""
-SHOWN = 100
+SHOWN_OF_METHOD = 100
 """Bytes of a method's name that the log shows."""
 
 
@@ -354,7 +354,9 @@ class Connection:
             failure = RpcError(INTERNAL_ERROR)
         if answered:
             return error_response(identity, failure)
-        self._log.info(f"a notification to {self._noun} failed", method=cut(request["method"], SHOWN), why=str(failure))
+        self._log.info(
+            f"a notification to {self._noun} failed", method=cut(request["method"], SHOWN_OF_METHOD), why=str(failure)
+        )
         return None
 
     def _answer(self, request: _Request, answer: bytes | None) -> None:

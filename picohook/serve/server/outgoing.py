@@ -18,7 +18,7 @@ ASK, EVENT, CANCEL = "ask", "event", "cancel"
 """The methods of messages to a client: a request for a hook that it answers itself, and two notifications."""
 MAX_OPEN = 1024
 """The most requests that may wait for one client."""
-SHOWN = 200
+SHOWN_OF_MESSAGE = 200
 """Bytes of a client's error message that are shown."""
 
 
@@ -90,7 +90,7 @@ class _OpenRequest:
         if error is None:
             return self.response.get("result")
         message, code = (error.get("message"), error.get("code")) if isinstance(error, dict) else (None, None)
-        shown = show(str(message).encode("utf-8", "replace"), SHOWN)
+        shown = show(str(message).encode("utf-8", "replace"), SHOWN_OF_MESSAGE)
         raise HookRefusedError(f"the client answered with an error: {shown}", code=code if type(code) is int else 0)
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ...turns.tool_call import DecidedCall
     from .vendor import AgentEvent, VendorAgent
 
-MOST = 4096
+MOST_REMEMBERED = 4096
 """How many calls are remembered until their tools have run, and how many turns."""
 MOST_BLOCKS = 8
 """How often in a row hooks may keep a turn from ending. Some vendors have no limit of their own."""
@@ -118,7 +118,7 @@ class Decider:
             return _noted(HandlerAnswer("deny", why), decided.outcomes)
         if call.tool_call_id:
             self._decided[call.meta.session_key, call.tool_call_id] = decided
-            if len(self._decided) > MOST:
+            if len(self._decided) > MOST_REMEMBERED:
                 self._decided.popitem(last=False)[1].operation.ended()
         answer = HandlerAnswer("ask", shortened("\n".join(reasons))) if reasons else HandlerAnswer()
         return _noted(replace(answer, input=changed), decided.outcomes)
@@ -164,7 +164,7 @@ class Decider:
 
 
 def _limit(remembered: OrderedDict[str, Any]) -> None:
-    if len(remembered) > MOST:
+    if len(remembered) > MOST_REMEMBERED:
         remembered.popitem(last=False)
 
 

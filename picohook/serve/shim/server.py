@@ -18,7 +18,7 @@ from ...errors import PicohookError
 from ...protocol.codec import decode_value, encode
 from ...wire.regular_files import read_regular
 from ...wire.text import explain
-from .alone.ask_host import GREETING, MOST
+from .alone.ask_host import GREETING, MOST_BYTES_OF_EVENT
 from .deciding import Decider
 
 if TYPE_CHECKING:
@@ -319,7 +319,7 @@ class ShimServer:
                         return None
             if sizes and len(data) >= start + sum(sizes):
                 break
-            if not block or len(data) > 2 * MOST:
+            if not block or len(data) > 2 * MOST_BYTES_OF_EVENT:
                 return None
         cwd, environment, stdin = start + sizes[0], start + sizes[0] + sizes[1], start + sum(sizes)
         pairs = (os.fsdecode(bytes(pair)).partition("=") for pair in bytes(data[cwd:environment]).split(b"\0"))

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from .form import FileSettings, Form
     from .handler_table import HandlerTable
 
-LONGEST = 3600.0
+LONGEST_TIMEOUT = 3600.0
 """Seconds of a timeout above which milliseconds were probably meant."""
 SHORTEST = 100.0
 """Milliseconds of a timeout up to which seconds were probably meant."""
@@ -69,7 +69,7 @@ def setting_warnings(form: Form, event: str, row: Row, table: HandlerTable, entr
     for key in entry:
         if key not in form.keys:
             yield f"{key}: picohook does not know this setting of {title}, and ignores it"
-    if table.timeout is not None and form.unit == 1.0 and table.timeout > LONGEST:
+    if table.timeout is not None and form.unit == 1.0 and table.timeout > LONGEST_TIMEOUT:
         yield f"timeout: {table.timeout:g} is in seconds, not in milliseconds"
     if table.timeout is not None and form.unit < 1.0 and table.timeout <= SHORTEST:
         yield f"timeout: {table.timeout:g} is in milliseconds, not in seconds"

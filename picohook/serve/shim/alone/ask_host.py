@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
 GREETING = "picohook-shim 1"
-MOST = 64 << 20
+MOST_BYTES_OF_EVENT = 64 << 20
 """The most bytes of standard input, and of an answer."""
 CHUNK = 1 << 16
 """The most bytes that are read at once. A larger buffer would need memory of its own from the system."""
@@ -119,8 +119,8 @@ def _stdin() -> bytes:
     while data := posix.read(0, CHUNK):
         parts.append(data)
         size += len(data)
-        if size > MOST:
-            raise Refusal(f"the event has more than {MOST >> 20} MiB")
+        if size > MOST_BYTES_OF_EVENT:
+            raise Refusal(f"the event has more than {MOST_BYTES_OF_EVENT >> 20} MiB")
     return b"".join(parts)
 
 
@@ -287,7 +287,7 @@ def _exchange(connection: "_socket.socket", request: bytes, greeting: bytes) -> 
         while data := connection.recv(CHUNK):
             parts.append(data)
             size += len(data)
-            if size > MOST:
+            if size > MOST_BYTES_OF_EVENT:
                 raise Refusal("the host answered with too much")
     except OSError:  # the host has gone, and its answer is incomplete
         parts = []
