@@ -11,6 +11,7 @@ import fcntl
 import hmac
 import json
 import os
+import re
 import stat
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -114,14 +115,19 @@ class Ledger:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise self._error("is in use by another host: give each host a file of its own") from None
-        line, rest = self._tail(os.fstat(self._file).st_size)
+        line, rest = self._tail(self._file)
+        where = ""
+        if line is None and self._most is not None and (earlier := _newest(self.path)) is not None:
+            where = f" in {escape(os.path.basename(earlier))}"  # a host was killed after it had moved the file away
+            with open(open_regular(earlier)[0], "rb") as file:
+                line, _ = self._tail(file.fileno())
         if line is not None:
             record = _read(line, self._key)
             if not isinstance(record, str) and not isinstance(record.get("number"), int):
                 record = "has no number"
             if isinstance(record, str):
                 hint = "see `picohook audit verify`, give the key that it has, or another file"
-                raise self._error(f"cannot be continued: its last record {record} ({hint})")
+                raise self._error(f"cannot be continued: its last record{where} {record} ({hint})")
             self.count, self.head = record["number"], record["hash"]
         if rest and not (rest.startswith(_BEGINNING) or _BEGINNING.startswith(rest)):
             raise self._error("is not an audit log: it does not end with a record")
@@ -130,13 +136,13 @@ class Ledger:
             os.ftruncate(self._file, self._end)
         return len(rest)
 
-    def _tail(self, size: int) -> tuple[bytes | None, bytes]:
+    def _tail(self, file: int) -> tuple[bytes | None, bytes]:
         """The last whole line, if there is one, and the bytes after it. Reads no more than that needs."""
-        want = _BLOCK
+        size, want = os.fstat(file).st_size, _BLOCK
         while True:
             if want > LONGEST_LINE:
                 raise self._error("is not an audit log: it does not end with a record")
-            data = _at(self._file, max(size - want, 0), min(want, size))
+            data = _at(file, max(size - want, 0), min(want, size))
             whole, ended, rest = data.rpartition(b"\n")
             _, newline, line = whole.rpartition(b"\n")
             if newline or want >= size:
@@ -218,6 +224,14 @@ def _free_name(path: str) -> str:
     while os.path.lexists(f"{path}.{number}"):
         number += 1
     return f"{path}.{number}"
+
+
+def _newest(path: str) -> str | None:
+    """The file that was last written of those that were moved away because they were full."""
+    directory, name = os.path.split(os.path.abspath(path))
+    full = re.compile(re.escape(name) + r"\.[0-9]+")
+    moved = [other for other in os.scandir(directory) if full.fullmatch(other.name) and _is_part(other, name)]
+    return max(moved, key=lambda other: other.stat().st_mtime_ns).path if moved else None
 
 
 def _at(file: int, start: int, size: int) -> bytes:

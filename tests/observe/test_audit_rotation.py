@@ -10,7 +10,7 @@ import shutil
 import pytest
 from typer.testing import CliRunner
 
-from picohook import AuditLog, FunctionHook, Host, RequiredAuditLog, ToolCall
+from picohook import AuditLog, FunctionHook, Host, PicohookError, RequiredAuditLog, ToolCall
 from picohook.cli.commands.audit import app
 from picohook.config import load
 from picohook.config.audit_logs import audit_logs
@@ -116,3 +116,32 @@ def test_the_configuration_says_how_large_it_may_be(tmp_path):
     file.write_text('[audit]\npath = "audit.jsonl"\nmax_size = "1M"\n[hooks]\n')
     (log,) = audit_logs([load(file)])
     assert log.max_size == 1 << 20
+
+
+@pytest.mark.parametrize("left", [None, b"", b'{"number": 3, "ti'])
+async def test_the_chain_continues_after_a_host_was_killed_between_a_full_file_and_the_first_record_of_the_next(
+    tmp_path, left
+):
+    path, old = tmp_path / "audit.jsonl", tmp_path / "audit.jsonl.2"
+    async with host(AuditLog(path)) as running:
+        await running.before_tool(CALL)
+    path.rename(old)  # as a host does when the file is full
+    (tmp_path / "audit.jsonl.1").write_text("an older file\n")
+    os.utime(tmp_path / "audit.jsonl.1", (1, 1))
+    if left is not None:
+        path.write_bytes(left)
+    async with host(AuditLog(path, max_size=10_000)) as running:
+        await running.before_tool(CALL)
+    assert (verified(old, path).problem, records(path)[0]["previous"]) == (None, records(old)[-1]["hash"])
+    assert (records(path)[0]["method"] == "audit.cut") == bool(left)
+
+
+async def test_a_host_does_not_continue_a_full_file_whose_last_record_was_changed(tmp_path):
+    path = tmp_path / "audit.jsonl"
+    async with host(AuditLog(path)) as running:
+        await running.before_tool(CALL)
+    (tmp_path / "audit.jsonl.1").write_text(path.read_text().replace("host.stop", "host.stay"))
+    path.unlink()
+    with pytest.raises(PicohookError, match=r"its last record in audit\.jsonl\.1 was changed"):
+        async with host(AuditLog(path, max_size=10_000)):
+            pass

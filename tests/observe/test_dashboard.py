@@ -1,4 +1,4 @@
-"""The Grafana dashboard: a real Prometheus scrapes a host, and answers each of its queries."""
+"""The Grafana dashboard: a real Prometheus scrapes two hosts, and answers each of its queries."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ scrape_configs:
 - job_name: picohook
   scrape_interval: 200ms
   scrape_timeout: 200ms
-  static_configs: [{{targets: ["127.0.0.1:{port}"]}}]
+  static_configs: [{{targets: ["127.0.0.1:{first}", "127.0.0.1:{second}"]}}]
 """
 
 
@@ -57,20 +57,23 @@ def fail(_):
     raise ValueError("broken")
 
 
+def hooks():
+    yield FunctionHook("broken", {"before_tool": fail})
+    yield FunctionHook("sound", {"before_tool": lambda call: Continue() if call.tool == "read" else Deny("no")})
+
+
 async def answers_of_prometheus(path):
-    """What Prometheus answers to each query about a host whose hooks continued, denied and failed."""
-    hooks = [
-        FunctionHook("broken", {"before_tool": fail}),
-        FunctionHook("sound", {"before_tool": lambda call: Continue() if call.tool == "read" else Deny("no")}),
-    ]
+    """What Prometheus answers to each query about two hosts whose hooks continued, denied and failed."""
     async with (
-        ScrapedHost(*hooks) as host,
-        metrics_endpoint(host, "127.0.0.1:0") as endpoint,
+        ScrapedHost(*hooks()) as first,
+        ScrapedHost(*hooks()) as second,
+        metrics_endpoint(first, "127.0.0.1:0") as first_endpoint,
+        metrics_endpoint(second, "127.0.0.1:0") as second_endpoint,
         anyio.create_task_group() as tasks,
     ):
-        await ask(host)
+        await ask(first, second)
         config = path / "prometheus.yml"
-        config.write_text(CONFIG.format(port=endpoint.server_port))
+        config.write_text(CONFIG.format(first=first_endpoint.server_port, second=second_endpoint.server_port))
         command = [
             "prometheus",
             f"--config.file={config}",
@@ -81,12 +84,15 @@ async def answers_of_prometheus(path):
         try:
             address = await listening(process.stderr)
             tasks.start_soon(drain, process.stderr)
-            await host.scraped(1)
-            await ask(host)
-            await host.scraped(2)  # when the second begins, Prometheus has stored the first
+            await scraped(1, first, second)
+            await ask(first, second)
+            await scraped(2, first, second)  # when the second begins, Prometheus has stored the first
             return {
                 name: await anyio.to_thread.run_sync(query, address, expression)
-                for name, expression in {**QUERIES, "": "picohook_decisions_total"}.items()
+                for name, expression in {
+                    **QUERIES,
+                    "": "sum by (hook, stage, action) (picohook_decisions_total)",
+                }.items()
             }
         finally:
             process.terminate()
@@ -95,10 +101,17 @@ async def answers_of_prometheus(path):
             tasks.cancel_scope.cancel()
 
 
-async def ask(host):
-    await host.prove_life()
-    for tool in ("read", "write", "read"):
-        await host.before_tool({"tool": tool})
+async def ask(*hosts):
+    for host in hosts:
+        await host.prove_life()
+        for tool in ("read", "write", "read"):
+            await host.before_tool({"tool": tool})
+
+
+async def scraped(times, *hosts):
+    async with anyio.create_task_group() as tasks:
+        for host in hosts:
+            tasks.start_soon(host.scraped, times)
 
 
 async def listening(stderr):
@@ -139,15 +152,22 @@ def test_each_query_of_the_dashboard_has_an_answer(answers):
 
 
 @pytest.mark.one_worker("prometheus")
+def test_each_query_for_hosts_names_each_host(answers):
+    per_host = [name for name, expression in QUERIES.items() if "by (instance" in expression]
+    assert len(per_host) == 4
+    assert [len({series["metric"]["instance"] for series in answers[name]}) for name in per_host] == [2] * 4
+
+
+@pytest.mark.one_worker("prometheus")
 def test_prometheus_has_the_decisions_by_hook_stage_and_action(answers):
     counts = {
         tuple(series["metric"][label] for label in ("hook", "stage", "action")): series["value"][1]
         for series in answers[""]
     }
     assert counts == {
-        ("sound", "before_tool", "continue"): "4",
-        ("sound", "before_tool", "deny_tool"): "2",
-        ("broken", "before_tool", "continue"): "6",
+        ("sound", "before_tool", "continue"): "8",
+        ("sound", "before_tool", "deny_tool"): "4",
+        ("broken", "before_tool", "continue"): "12",
     }
 
 
