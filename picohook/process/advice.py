@@ -25,6 +25,8 @@ def advice(spec: HookSpec, program: str, said: str) -> str:
     `program` is the path of its program; empty if that is a shell, or not known.
     """
     found = _NO_MODULE.search(said)
+    if found is not None and "is not a package" in said:
+        return f" (a file {found[1]}.py hides the package: give it another name)"
     if found is not None:
         other = f", or name one that has it in the command: {sys.executable}" if found[1] == "picohook" else ""
         return f" (install {found[1]} for its Python{program and f', which is {program}'}{other})"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..wire import words
 from .calls import STAGES, AfterLLM, ApproveTool, BeforeLLM, BeforeTool, OfTool
 from .handlers import Handlers, Registry, is_plain, kinds_named, require_one_argument, threaded
 from .serving import Server
@@ -60,7 +61,10 @@ class HookApp:
         (self._server or Server(self._registry, -1, -1)).log(level, message, fields)
 
     def run(self) -> None:
-        """Serve the host that started this process, until it closes stdin or sends SIGTERM or SIGINT."""
+        """Serve the host that started this process, until it closes stdin or sends SIGTERM or SIGINT.
+
+        Raises `SystemExit(2)`, which denies in every agent, if it was given something and not greeted: silence would allow it.
+        """
         from .process import Stopped, own_streams, stop_on_signals  # noqa: PLC0415 - a test in memory needs neither
 
         stdin, stdout = own_streams()
@@ -69,6 +73,12 @@ class HookApp:
             self.serve(stdin, stdout)
         except Stopped:
             pass
+
+        if self._server is not None and self._server.is_misread:
+            self._server.warn(
+                f"it was not greeted by {words.HELLO}: name its program in `command = [...]`, not in `run`"
+            )
+            raise SystemExit(2)
 
     def serve(self, stdin: int, stdout: int) -> None:
         """Serve the host at the other ends of these descriptors, until it closes its end."""

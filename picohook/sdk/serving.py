@@ -47,6 +47,8 @@ class Server:
         self._stdout = stdout
         self._writing = allocate_lock()
         self._greeted = False
+        self._strange = False
+        """Whether something came that is not a request."""
         self._last_failure = ""
         """The error of the handler of an event that failed last."""
         self._tail: list[bytes] = []
@@ -69,6 +71,11 @@ class Server:
                 self._close(handler)
             if self._loop is not None:
                 self._loop.close()
+
+    @property
+    def is_misread(self) -> bool:
+        """Whether input came and no greeting: this was started by a program with another protocol."""
+        return not self._greeted and (self._strange or bool(self._tail))
 
     def _event_loop(self) -> Loop:
         if self._loop is None:
@@ -113,10 +120,12 @@ class Server:
             message = load(line.decode())
         except (ValueError, RecursionError) as error:
             if line.strip():
+                self._strange = True
                 self.warn(f"skipped a line that is not JSON: {error}")
             return
         method = message.get("method") if type(message) is dict else None
         if type(method) is not str:
+            self._strange = True
             self.warn("skipped a line that is not a request")
             return
         params = message.get("params")

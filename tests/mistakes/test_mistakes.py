@@ -5,6 +5,7 @@ Rows of `FILES` are read in this process. Rows of `SHELLS` and `PYTHONS` are hoo
 
 from __future__ import annotations
 
+import shlex
 import sys
 from typing import NamedTuple
 
@@ -156,6 +157,10 @@ SHELLS = {
         "echo \"ModuleNotFoundError: No module named 'picohook'\" >&2; exit 1",
         ("install picohook for its Python, which is /bin/sh", f"name one that has it in the command: {sys.executable}"),
     ),
+    "has a file named like the SDK": Row(
+        "echo \"ModuleNotFoundError: No module named 'picohook.sdk'; 'picohook' is not a package\" >&2; exit 1",
+        ("a file picohook.py hides the package: give it another name",),
+    ),
     "has no handler": Row(
         HELLO + """echo '{"jsonrpc":"2.0","id":2,"error":{"code":-32601,"message":"no"}}'; exec sleep 1000""",
         ("error -32601: no", "no handler for before_tool", "`stages`"),
@@ -220,9 +225,16 @@ RUNS = {
 
 
 @pytest.mark.anyio
-async def test_a_mistake_of_a_command_is_told_too(monkeypatch):
-    specs = [HookSpec(name=name, run=row.does, stages=("before_tool",)) for name, row in RUNS.items()]
-    check(await failures(specs, monkeypatch), RUNS)
+async def test_a_mistake_of_a_command_is_told_too(monkeypatch, tmp_path):
+    (tmp_path / "hook.py").write_text(f"{SDK}@app.before_tool\ndef f(call): return call.deny()\napp.run()\n")
+    rows = {
+        "is a hook of the SDK": Row(
+            shlex.join((preloaded.program("python"), f"{tmp_path}/hook.py")), ("exited with code 2", "command = [...]")
+        ),
+        **RUNS,
+    }
+    specs = [HookSpec(name=name, run=row.does, stages=("before_tool",)) for name, row in rows.items()]
+    check(await failures(specs, monkeypatch), rows)
 
 
 @pytest.mark.anyio
