@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from ..errors import Problem
@@ -22,6 +23,8 @@ _EVENTS_WITH = {
     "channel": frozenset[str](),
 }
 """The events that each part of a filter can match."""
+_OF_EXPRESSIONS = re.compile(r"[\^$()+\\{}]|\.\*")
+"""What regular expressions have, and names of tools have not."""
 
 _INTERCEPTED = ("every stage but approve_tool", frozenset(name for name, stage in STAGES.items() if not stage.approves))
 _STAGES_OF = {
@@ -97,6 +100,8 @@ def _unused_filters(spec: HookSpec) -> Iterator[str]:
         return
     if wanted.unreadable:
         yield f"filter.tool: {wanted.tool} matches every tool, because it cannot be read: {wanted.unreadable} ({ADVICE})"
+    elif wanted.is_glob and _OF_EXPRESSIONS.search(wanted.tool or ""):
+        yield f"filter.tool: {wanted.tool} is read as a glob: write a regular expression between slashes, /{wanted.tool}/"
     for stage in spec.asked_at:
         fields = STAGES[stage].payload.model_fields
         result = getattr(fields["result"].annotation, "model_fields", {}) if "result" in fields else {}

@@ -36,6 +36,11 @@ class Filter(DeferredModel):
         """Why the pattern of `tool` cannot be read, so that it matches every tool; empty if it can."""
         return "" if self.tool is None else _expression(self.tool).problem
 
+    @property
+    def is_glob(self) -> bool:
+        """Whether `tool` is names or globs, and no regular expression."""
+        return self.tool is not None and not _is_expression(self.tool)
+
     def matches(self, payload: Payload) -> bool:
         """Whether a hook with this filter is asked about the payload."""
         fields = payload.__dict__
@@ -77,9 +82,13 @@ def exact(names: str) -> str:
     return f"/{'|'.join(re.escape(name) for name in names.split('|'))}/"
 
 
+def _is_expression(pattern: str) -> bool:
+    return len(pattern) > 1 and pattern.startswith("/") and pattern.endswith("/")
+
+
 @lru_cache(maxsize=1024)
 def _expression(pattern: str) -> Expression:
-    if len(pattern) > 1 and pattern.startswith("/") and pattern.endswith("/"):
+    if _is_expression(pattern):
         return Expression(pattern[1:-1], PYTHON, whole=True)
     return globs(pattern)
 

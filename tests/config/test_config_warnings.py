@@ -59,6 +59,9 @@ def test_a_hook_with_more_time_than_its_chain_is_a_warning(write, defaults, keys
     assert hook(write, defaults, **keys) == expected
 
 
+SLASHES = "filter.tool: %(it)s is read as a glob: write a regular expression between slashes, /%(it)s/"
+
+
 @pytest.mark.parametrize(
     ("keys", "expected"),
     [
@@ -68,6 +71,13 @@ def test_a_hook_with_more_time_than_its_chain_is_a_warning(write, defaults, keys
             {"filter": {"tool": "/(/"}},
             [f"filter.tool: /(/ matches every tool, because it cannot be read: unclosed group ({ADVICE})"],
         ),
+        (
+            {"filter": {"tool": "mcp__*|[ab]?|files.read-1|/^a+$/"}},
+            [SLASHES % {"it": "mcp__*|[ab]?|files.read-1|/^a+$/"}],
+        ),
+        ({"filter": {"tool": "mcp__*|[ab]?|files.read-1"}}, []),
+        ({"filter": {"tool": "/^a+$/"}}, []),
+        *(({"filter": {"tool": it}}, [SLASHES % {"it": it}]) for it in ("^bash$", "(bash", "ba.*", r"\w")),
         (
             {"filter": {"model": "gpt"}},
             ["filter.model: before_tool has no such field, so the hook is never asked there"],
