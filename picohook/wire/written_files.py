@@ -211,11 +211,9 @@ def _root(path: Path, *, own: bool, below: Path | None) -> str | None:
         return None
     if below is not None:
         return os.path.abspath(below)
-    full, home = os.path.abspath(path), os.path.abspath(os.path.expanduser("~"))
-    homes = (
-        f"{home}/",
-        f"{os.path.realpath(home)}/",
-    )  # names are compared: a link to the home directory may be anybody's
+    full, home = os.path.abspath(path), os.path.expanduser("~")
+    # Names are compared: a link to the home directory may be anybody's. A relative HOME may be a directory of the project.
+    homes = (f"{home}/", f"{os.path.realpath(home)}/") if os.path.isabs(home) else ()
     found, step, here = None, os.path.dirname(full), ""
     with contextlib.suppress(FileNotFoundError):  # it was removed
         here = os.getcwd()

@@ -88,6 +88,18 @@ def test_X10_the_outermost_repository_counts(project: Path, home: Path) -> None:
         append(inner / "a" / "x")
 
 
+def test_X10_a_relative_home_makes_no_link_of_the_project_the_users(
+    project: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = home / "target"
+    target.write_text("old")
+    link(project / "file", target)
+    monkeypatch.setenv("HOME", ".")
+    with pytest.raises(OSError, match="links in a project are not followed"):
+        append(project / "file")
+    assert target.read_text() == "old"
+
+
 def test_links_of_the_user_are_followed(project: Path, home: Path) -> None:
     settings = home / "dotfiles" / "claude"
     settings.mkdir(parents=True)
