@@ -26,6 +26,15 @@ Audit = Annotated[
         show_default=False,
     ),
 ]
+Metrics = Annotated[
+    str | None,
+    typer.Option(
+        "--prometheus",
+        metavar="[HOST:]PORT",
+        help="Also answer GET /metrics there: on this machine alone unless HOST is given.",
+        show_default=False,
+    ),
+]
 Otel = Annotated[
     bool,
     typer.Option("--otel", help="Send traces and metrics with OpenTelemetry, as opentelemetry-instrument sets it up."),

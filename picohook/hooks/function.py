@@ -75,9 +75,7 @@ class FunctionHook(QueuedEventsHook):
 
     async def handle(self, question: Question[Any]) -> Decision:
         stage = question.stage
-        again = (
-            self.spec.retry or self.spec.fallback
-        )  # then the payload has to be as it was, even if the function fails
+        again = self.spec.retry or self.spec.fallback  # then a failure has to leave the payload as it was
         given = (None if again else question.shared.lend()) or question.encoded
         function = self._handlers[stage.name]
         with self._scope(deadline=question.deadline) as scope:

@@ -26,7 +26,7 @@ from ..host import (
     own_streams,
     reload_at_hangup,
 )
-from ..listeners import Audit, Otel, Record, hide_key, listeners
+from ..listeners import Audit, Metrics, Otel, Record, hide_key, listeners
 
 app = App()
 
@@ -43,15 +43,7 @@ def serve(
             show_default=False,
         ),
     ] = None,
-    metrics: Annotated[
-        str | None,
-        typer.Option(
-            "--prometheus",
-            metavar="[HOST:]PORT",
-            help="Also answer GET /metrics there: on this machine alone unless HOST is given.",
-            show_default=False,
-        ),
-    ] = None,
+    metrics: Metrics = None,
     *,
     picoclaw: AsPicoClaw = None,
     audit: Audit = None,

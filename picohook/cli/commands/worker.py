@@ -23,7 +23,7 @@ from .. import output
 from ..command import App, Verbose, count
 from ..configuration import Named, connection_of, read
 from ..host import garbage_collected_rarely, has_uvloop, host_of, reload_at_hangup
-from ..listeners import Audit, Otel, Record, hide_key, listeners
+from ..listeners import Audit, Metrics, Otel, Record, hide_key, listeners
 
 app = App()
 
@@ -43,15 +43,7 @@ def worker(
         bool, typer.Option("--watch", help="Reload the configuration when it changes. SIGHUP reloads it in any case.")
     ] = False,
     *,
-    metrics: Annotated[
-        str | None,
-        typer.Option(
-            "--prometheus",
-            metavar="[HOST:]PORT",
-            help="Also answer GET /metrics there: on this machine alone unless HOST is given.",
-            show_default=False,
-        ),
-    ] = None,
+    metrics: Metrics = None,
     audit: Audit = None,
     otel: Otel = False,
     record: Record = None,

@@ -17,7 +17,7 @@ OWN_PATH = "PICOHOOK_PYTHONPATH"
 """The variable that carries `PYTHONPATH` past the start of Python: one of its directories may be the project's."""
 _APART = f'{OWN_PATH}="$PYTHONPATH" PYTHONPATH= '
 _RUN = '%s "$@" || { [ $? = %d ] || echo "%s" >&2; exit %d; }'
-_MISSING = "picohook cannot be started here, so it cannot be asked: is it installed? (pip install picohook)"
+_MISSING = "picohook cannot be started here, so it cannot be asked: is it installed? It has to be on the PATH"
 
 
 def shim_command(program: Sequence[str], arguments: Sequence[str], code: int) -> str:
