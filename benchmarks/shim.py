@@ -12,7 +12,7 @@ from pathlib import Path
 
 import anyio
 
-from picohook.serve.shim import client
+from picohook.ext.vendors.shim import client
 
 from .given import HOOKS, Given
 from .measure import Row, Timed, Times, alternate, blocking
@@ -64,7 +64,9 @@ def _end(directory: Path) -> None:
             words = status.read_bytes().split(b"\0")
         except OSError:
             continue
-        if b"picohook.cli.shim_host" in words and any(word.startswith(os.fsencode(directory)) for word in words):
+        if b"picohook.ext.vendors.shim.host" in words and any(
+            word.startswith(os.fsencode(directory)) for word in words
+        ):
             os.kill(int(status.parent.name), signal.SIGTERM)
 
 

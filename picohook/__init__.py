@@ -16,21 +16,21 @@ __version__ = VERSION
 
 _HOME = {
     "AbortTurn": "model.decisions",
-    "AbortTurnError": "turns.abort",
-    "Account": "listeners.listener",
+    "AbortTurnError": "calls.abort",
+    "Account": "engine.listener",
     "Approve": "model.decisions",
     "Asked": "model.decisions",
-    "AuditLog": "listeners.audit",
+    "AuditLog": "ext.audit.log",
     "BlockingHost": "blocking",
     "Canary": "model.spec",
-    "CommandHook": "hooks.one_shot.command",
+    "CommandHook": "hooks.command.command",
     "Compaction": "model.payloads",
     "ConfigError": "errors",
     "Continue": "model.decisions",
-    "DecidedCall": "turns.tool_call",
-    "DecidedRequest": "turns.model_call",
+    "DecidedCall": "calls.tool_call",
+    "DecidedRequest": "calls.model_call",
     "Decision": "model.decisions",
-    "Delivery": "turns.delivery",
+    "Delivery": "sessions.delivery",
     "Deny": "model.decisions",
     "EncodeError": "errors",
     "Encoded": "model.encoded",
@@ -42,7 +42,7 @@ _HOME = {
     "FunctionHook": "hooks.function",
     "HandshakeError": "errors",
     "HardAbort": "model.decisions",
-    "HardAbortError": "turns.abort",
+    "HardAbortError": "calls.abort",
     "Hook": "hooks.base",
     "HookCrashedError": "errors",
     "HookError": "errors",
@@ -57,29 +57,29 @@ _HOME = {
     "HostStatus": "engine.status",
     "LLMRequest": "model.payloads",
     "LLMResponse": "model.payloads",
-    "Listener": "listeners.listener",
+    "Listener": "engine.listener",
     "Logger": "observe.log",
     "Meta": "model.payloads",
-    "ModelPrompt": "hooks.model_prompt",
+    "ModelPrompt": "ext.prompt.model_prompt",
     "Modify": "model.decisions",
     "NatsError": "errors",
     "NatsSettings": "model.spec",
     "Notes": "model.trail",
     "OnFailure": "model.spec",
-    "Operation": "listeners.operation",
-    "OpenTelemetry": "listeners.otel",
+    "Operation": "engine.operation",
+    "OpenTelemetry": "ext.otel.listener",
     "Outcome": "model.decisions",
     "OutcomeAction": "model.trail",
     "Parts": "model.spec",
     "Pause": "model.decisions",
-    "PausedError": "turns.abort",
-    "PausedTurn": "turns.paused",
+    "PausedError": "calls.abort",
+    "PausedTurn": "sessions.paused",
     "Payload": "model.payloads",
     "PicohookError": "errors",
     "Problem": "errors",
     "ProcessHook": "hooks.process",
     "Prompt": "model.payloads",
-    "PromptHook": "hooks.one_shot.prompt",
+    "PromptHook": "ext.prompt.hook",
     "Proof": "model.proof",
     "ProofOfLife": "model.spec",
     "ProofStatus": "engine.status",
@@ -87,52 +87,60 @@ _HOME = {
     "PythonHook": "hooks.python",
     "Question": "hooks.base",
     "RawLine": "protocol.raw_line",
-    "Recorder": "record.recorder",
-    "RegisteredHooks": "config.dialects.jcli",
+    "Recorder": "ext.record.recorder",
+    "RegisteredHooks": "ext.jcli.dialect",
     "Reloaded": "engine.status",
-    "RequiredAuditLog": "listeners.audit",
-    "RequiredListener": "listeners.listener",
+    "RequiredAuditLog": "ext.audit.log",
+    "RequiredListener": "engine.listener",
     "Respond": "model.decisions",
     "RespondRule": "model.spec",
     "RestartPolicy": "model.spec",
-    "ResponseStream": "turns.response_stream",
+    "ResponseStream": "calls.response_stream",
     "Retry": "model.decisions",
-    "RetryLimitError": "turns.rounds",
-    "Session": "turns.session",
+    "RetryLimitError": "calls.rounds",
+    "Session": "sessions.session",
     "Skip": "model.decisions",
     "Stage": "model.stages",
     "StageTrail": "model.trail",
     "StateChange": "hooks.base",
     "Timeouts": "model.spec",
-    "ToolAlias": "hooks.foreign.tools",
+    "ToolAlias": "ext.vendors.tools",
     "ToolCall": "model.payloads",
     "ToolResult": "model.payloads",
     "ToolReturn": "model.payloads",
-    "ToolRun": "turns.tool_call",
+    "ToolRun": "calls.tool_call",
     "TrailEntry": "model.trail",
     "TrustError": "errors",
-    "Turn": "turns.turn",
-    "TurnResult": "turns.turn",
+    "Turn": "sessions.turn",
+    "TurnResult": "sessions.turn",
     "UsedPauses": "engine.used_pauses",
     "UsedPausesFile": "engine.used_pauses",
     "Verdict": "model.proof",
-    "blade_hooks": "hooks.blade",
+    "blade_hooks": "ext.blade.hooks",
     "calls_of": "model.conversation",
-    "foreign_hooks": "config.dialects.foreign.named_files",
-    "openai_chat": "hooks.openai_chat",
+    "foreign_hooks": "ext.vendors.files.named_files",
+    "openai_chat": "ext.prompt.openai_chat",
     "text_of": "model.conversation",
-    "watch": "config.reload.watch",
-    "worker_hooks": "hooks.worker",
+    "watch": "reload.watch",
+    "worker_hooks": "ext.rust_worker.worker",
 }
 
 __all__ = sorted(_HOME)  # noqa: PLE0605 - one table says where each name lives; a test holds it to the imports below
 
 if TYPE_CHECKING:
     from .blocking import BlockingHost as BlockingHost
-    from .config.dialects.foreign.named_files import foreign_hooks as foreign_hooks
-    from .config.dialects.jcli import RegisteredHooks as RegisteredHooks
-    from .config.reload.watch import watch as watch
+    from .calls.abort import (
+        AbortTurnError as AbortTurnError,
+        HardAbortError as HardAbortError,
+        PausedError as PausedError,
+    )
+    from .calls.model_call import DecidedRequest as DecidedRequest
+    from .calls.response_stream import ResponseStream as ResponseStream
+    from .calls.rounds import RetryLimitError as RetryLimitError
+    from .calls.tool_call import DecidedCall as DecidedCall, ToolRun as ToolRun
     from .engine.engine import Engine as Engine
+    from .engine.listener import Account as Account, Listener as Listener, RequiredListener as RequiredListener
+    from .engine.operation import Operation as Operation
     from .engine.settings import EngineSettings as EngineSettings, EventOf as EventOf
     from .engine.status import HostStatus as HostStatus, ProofStatus as ProofStatus, Reloaded as Reloaded
     from .engine.used_pauses import UsedPauses as UsedPauses, UsedPausesFile as UsedPausesFile
@@ -152,22 +160,23 @@ if TYPE_CHECKING:
         ProtocolError as ProtocolError,
         TrustError as TrustError,
     )
+    from .ext.audit.log import AuditLog as AuditLog, RequiredAuditLog as RequiredAuditLog
+    from .ext.blade.hooks import blade_hooks as blade_hooks
+    from .ext.jcli.dialect import RegisteredHooks as RegisteredHooks
+    from .ext.otel.listener import OpenTelemetry as OpenTelemetry
+    from .ext.prompt.hook import PromptHook as PromptHook
+    from .ext.prompt.model_prompt import ModelPrompt as ModelPrompt
+    from .ext.prompt.openai_chat import openai_chat as openai_chat
+    from .ext.record.recorder import Recorder as Recorder
+    from .ext.rust_worker.worker import worker_hooks as worker_hooks
+    from .ext.vendors.files.named_files import foreign_hooks as foreign_hooks
+    from .ext.vendors.tools import ToolAlias as ToolAlias
     from .hooks.base import Hook as Hook, HookStatus as HookStatus, Question as Question, StateChange as StateChange
-    from .hooks.blade import blade_hooks as blade_hooks
-    from .hooks.foreign.tools import ToolAlias as ToolAlias
+    from .hooks.command.command import CommandHook as CommandHook
     from .hooks.function import FunctionHook as FunctionHook
-    from .hooks.model_prompt import ModelPrompt as ModelPrompt
-    from .hooks.one_shot.command import CommandHook as CommandHook
-    from .hooks.one_shot.prompt import PromptHook as PromptHook
-    from .hooks.openai_chat import openai_chat as openai_chat
     from .hooks.process import ProcessHook as ProcessHook
     from .hooks.python import PythonHook as PythonHook
-    from .hooks.worker import worker_hooks as worker_hooks
     from .host import Host as Host, HostSettings as HostSettings
-    from .listeners.audit import AuditLog as AuditLog, RequiredAuditLog as RequiredAuditLog
-    from .listeners.listener import Account as Account, Listener as Listener, RequiredListener as RequiredListener
-    from .listeners.operation import Operation as Operation
-    from .listeners.otel import OpenTelemetry as OpenTelemetry
     from .model.conversation import calls_of as calls_of, text_of as text_of
     from .model.decisions import (
         AbortTurn as AbortTurn,
@@ -219,20 +228,11 @@ if TYPE_CHECKING:
     )
     from .observe.log import Logger as Logger
     from .protocol.raw_line import RawLine as RawLine
-    from .record.recorder import Recorder as Recorder
-    from .turns.abort import (
-        AbortTurnError as AbortTurnError,
-        HardAbortError as HardAbortError,
-        PausedError as PausedError,
-    )
-    from .turns.delivery import Delivery as Delivery
-    from .turns.model_call import DecidedRequest as DecidedRequest
-    from .turns.paused import PausedTurn as PausedTurn
-    from .turns.response_stream import ResponseStream as ResponseStream
-    from .turns.rounds import RetryLimitError as RetryLimitError
-    from .turns.session import Session as Session
-    from .turns.tool_call import DecidedCall as DecidedCall, ToolRun as ToolRun
-    from .turns.turn import Turn as Turn, TurnResult as TurnResult
+    from .reload.watch import watch as watch
+    from .sessions.delivery import Delivery as Delivery
+    from .sessions.paused import PausedTurn as PausedTurn
+    from .sessions.session import Session as Session
+    from .sessions.turn import Turn as Turn, TurnResult as TurnResult
 
 
 def __getattr__(name: str) -> Any:

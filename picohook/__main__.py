@@ -25,7 +25,7 @@ def main() -> None:
         # The entries of a project's hook file run it at each event.
         import posix  # noqa: PLC0415 - for this one alone
 
-        from .serve.shim.alone import ask_host  # noqa: PLC0415
+        from .ext.vendors.shim.alone import ask_host  # noqa: PLC0415
 
         own = posix.environ.pop(b"PICOHOOK_PYTHONPATH", b"")  # see `shim_entry`
         if own:

@@ -11,16 +11,18 @@ from typing import TYPE_CHECKING, Any
 import anyio
 from anyio.from_thread import BlockingPortal
 
+from .calls.model_call import decide_llm, run_llm
+from .calls.tool_call import decide, run_tool
 from .errors import PicohookError
 from .model.stages import STAGES
-from .turns.model_call import decide_llm, run_llm
-from .turns.tool_call import decide, run_tool
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator, Mapping
     from types import TracebackType
     from typing import Self, Unpack
 
+    from .calls.model_call import DecidedRequest
+    from .calls.tool_call import DecidedCall, OnPause, ToolRun
     from .engine.engine import Engine
     from .engine.settings import EventOf
     from .engine.status import HostStatus, Reloaded
@@ -38,8 +40,6 @@ if TYPE_CHECKING:
         ToolReturn,
     )
     from .model.spec import HookSpec
-    from .turns.model_call import DecidedRequest
-    from .turns.tool_call import DecidedCall, OnPause, ToolRun
 
 
 class BlockingHost:

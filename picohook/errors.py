@@ -15,7 +15,7 @@
     │   ├── HookRefusedError     the hook answered with a JSON-RPC error; .code
     │   ├── HookReplyError       the answer is not a decision that the stage allows
     │   └── HandshakeError       hook.hello was refused, or never answered
-    ├── AbortTurnError           a hook ended this turn; .reason, .outcome (this one and the next three: picohook.turns)
+    ├── AbortTurnError           a hook ended this turn; .reason, .outcome (this one and the next three: picohook.sessions)
     │   └── HardAbortError       a hook ended the agent loop
     ├── PausedError              a hook handed control back to the embedder; .outcome
     └── RetryLimitError          hooks asked for another round too many times

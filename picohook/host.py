@@ -6,29 +6,29 @@ import functools
 import os
 from typing import TYPE_CHECKING, Any
 
+from .calls import model_call, tool_call
 from .engine.engine import Engine
 from .engine.settings import Settings
 from .errors import PicohookError
-from .turns import model_call, tool_call
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
     from typing import Never, Self, Unpack
 
     from .blocking import BlockingHost
+    from .calls.model_call import Complete, DecidedRequest, Show
+    from .calls.tool_call import DecidedCall, OnPause, ToolRun
     from .config.document import PicoClaw
-    from .config.layers import Layers
-    from .config.reload.reloader import Reloader
-    from .config.reload.source import Source
     from .engine.lifecycle import MountedHooks
     from .engine.settings import EngineSettings
     from .engine.status import Reloaded
     from .hooks.base import Hook
     from .model.payloads import LLMRequest, LLMResponse, ToolCall, ToolResult
     from .model.spec import HookSpec
-    from .turns.model_call import Complete, DecidedRequest, Show
-    from .turns.session import Session
-    from .turns.tool_call import DecidedCall, OnPause, ToolRun
+    from .projects.layers import Layers
+    from .projects.source import Source
+    from .reload.reloader import Reloader
+    from .sessions.session import Session
 
 
 class HostSettings(Settings, total=False):
@@ -63,7 +63,7 @@ class Host(Engine):
         if isinstance(hooks, str | os.PathLike):
             raise PicohookError(f"Host takes hooks, not a file: Host.from_config({os.fspath(hooks)!r}) reads it")
         if watch:
-            from .config.reload.watch import require_watchfiles  # noqa: PLC0415 - an extra
+            from .reload.watch import require_watchfiles  # noqa: PLC0415 - an extra
 
             require_watchfiles()
             if _source is None:
@@ -99,7 +99,7 @@ class Host(Engine):
         Naming the file is consent to run its hooks. `picoclaw` is the version of PicoClaw that the hooks are run for:
         "0.2.8" (the default), "0.2.9" or "0.2.9+edits". The other settings are those of `HostSettings`.
         """
-        from .config import layers, system_layer  # noqa: PLC0415 - hosts built in code do without parsers
+        from .projects import layers, system_layer  # noqa: PLC0415 - hosts built in code do without parsers
 
         read = functools.partial(layers.named, path, picoclaw=picoclaw, system=_system)
         return cls._of(read, [path, *system_layer.candidates()], settings)
@@ -122,7 +122,7 @@ class Host(Engine):
         with `required`, this raises `ConfigError`. The files of the dialects `without`, such as "claude", are left out. The
         settings are those of `from_config`.
         """
-        from .config import layers  # noqa: PLC0415 - hosts built in code do without parsers
+        from .projects import layers  # noqa: PLC0415 - hosts built in code do without parsers
 
         here = layers.start_of(directory)
         read = functools.partial(
@@ -139,12 +139,12 @@ class Host(Engine):
         *,
         trusted: bool = True,
     ) -> Self:
-        from .config.reload.source import Source  # noqa: PLC0415 - hosts built in code do without
+        from .projects.source import Source  # noqa: PLC0415 - hosts built in code do without
 
         source = Source(read, *places, asks_models=settings.get("complete") is None)
         config = source.layers = source.read()
         if any(one.audit for one in config.configs):
-            from .config.audit_logs import audit_logs  # noqa: PLC0415 - most keep none
+            from .ext.audit.logs import audit_logs  # noqa: PLC0415 - most keep none
 
             settings["listeners"] = (*audit_logs(config.configs), *settings.get("listeners", ()))
         return cls(
@@ -175,16 +175,16 @@ class Host(Engine):
 
     async def _begin(self, mounted_hooks: MountedHooks, hooks: list[Hook]) -> None:
         if self._source is not None:
-            from .config.reload.reloader import Reloader  # noqa: PLC0415 - hosts built in code do without
+            from .reload.reloader import Reloader  # noqa: PLC0415 - hosts built in code do without
 
             self._reloader = Reloader(self._source, hooks, mounted_hooks, self._prover)
         if self._control is not None:
-            from .serve.control import open_control  # noqa: PLC0415 - for hosts that have one
+            from .ext.control.control import open_control  # noqa: PLC0415 - for hosts that have one
 
             self.begin_task((await open_control(self, self._control, mounted_hooks.log)).run)
         await super()._begin(mounted_hooks, hooks)
         if self._watch:
-            from .config.reload.watch import keep_watching  # noqa: PLC0415 - an extra
+            from .reload.watch import keep_watching  # noqa: PLC0415 - an extra
 
             self.begin_task(functools.partial(keep_watching, self, mounted_hooks.log))
 
@@ -284,6 +284,6 @@ class Host(Engine):
         Takes the settings of `Session` by name: agent_id, channel, chat_id, context, deliver, show, and `hooks`, the hooks of
         this session alone.
         """
-        from .turns.session import Session  # noqa: PLC0415 - programs that ask single stages do not need it
+        from .sessions.session import Session  # noqa: PLC0415 - programs that ask single stages do not need it
 
         return Session(self, session_id, **about)

@@ -23,10 +23,10 @@ import sys
 import textwrap
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from .engine.listener import Account, Listener
 from .errors import HookError
 from .hooks.function import FunctionHook
 from .host import Host
-from .listeners.listener import Account, Listener
 from .model.payloads import Payload
 from .model.spec import HookSpec
 from .model.stages import STAGES

@@ -42,6 +42,20 @@ COMMANDS = {
 `picohook --help` and a shell's completion import no command."""
 
 
+ELSEWHERE = {
+    "serve": "ext.sidecar.command",
+    "worker": "ext.nats.command",
+    "mcp": "ext.mcp.command",
+    "shim": "ext.vendors.command",
+    "control": "ext.control.command",
+    "top": "ext.control.top",
+    "trace": "ext.record.trace_command",
+    "replay": "ext.record.replay_command",
+    "audit": "ext.audit.command",
+}
+"""The modules of the commands that are not in `commands/`."""
+
+
 class LazyCommand(Command):
     """A command's name and summary. Its module is imported when its arguments are read."""
 
@@ -63,7 +77,8 @@ class Commands(TyperGroup):
 
 def load_command(name: str) -> Any:
     """Import a command. Then enable the garbage collector if `main` disabled it. It leaves alone what was imported."""
-    command = get_command(import_module(f".commands.{name}", __package__).app)
+    module = ELSEWHERE.get(name, f"cli.commands.{name}")
+    command = get_command(import_module(f"...{module}", __name__).app)
     if not gc.isenabled():
         gc.freeze()
         gc.enable()

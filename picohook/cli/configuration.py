@@ -7,12 +7,13 @@ from typing import Annotated, Any, get_args
 
 import typer
 
-from ..config import Config, hook_files, layers
+from ..config import Config
 from ..config.document import PicoClaw
-from ..config.layers import Layers
 from ..errors import HookCrashedError, PicohookError
 from ..model.spec import HookSpec, NatsSettings, python_file
 from ..process.plan import plan
+from ..projects import hook_files, layers
+from ..projects.layers import Layers
 from . import output
 from .command import require_file
 

@@ -14,12 +14,12 @@ from typing import Any, TypeVar
 import anyio
 import typer
 
-from ..config.layers import Layers
-from ..config.model_endpoints import model_clients
+from ..engine.listener import Listener
 from ..errors import PicohookError
+from ..ext.prompt.endpoints import model_clients
 from ..host import Host
-from ..listeners.listener import Listener
 from ..model.spec import Timeouts
+from ..projects.layers import Layers
 from .listeners import hide_key, listeners
 
 T = TypeVar("T")

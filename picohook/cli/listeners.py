@@ -10,9 +10,9 @@ from typing import Annotated
 import typer
 
 from ..config import Config
-from ..config.audit_logs import KEY, audit_logs
-from ..listeners.audit import AuditLog
-from ..listeners.listener import Listener
+from ..engine.listener import Listener
+from ..ext.audit.log import AuditLog
+from ..ext.audit.logs import KEY, audit_logs
 from ..protocol.raw_line import RawLine
 from ..wire.text import cut
 from . import output
@@ -75,7 +75,7 @@ def listeners(
     if otel:
         made.append(_telemetry())
     if record is not None:
-        from ..record.recorder import Recorder  # noqa: PLC0415 - only with --record
+        from ..ext.record.recorder import Recorder  # noqa: PLC0415 - only with --record
 
         made.append(Recorder(record, wire=wire))
     if wire:
@@ -108,7 +108,7 @@ def show_line(line: RawLine) -> None:
 
 
 def _telemetry() -> Listener:
-    from ..listeners.otel import OpenTelemetry  # noqa: PLC0415 - an extra
+    from ..ext.otel.listener import OpenTelemetry  # noqa: PLC0415 - an extra
 
     made = OpenTelemetry()
     if not made.is_set_up:

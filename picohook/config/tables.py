@@ -8,8 +8,8 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, JsonValue, field_validator
 
-from ..hooks.foreign.dialects import DialectName  # noqa: TC001 - pydantic reads it at run time
-from ..hooks.foreign.tools import ToolAlias  # noqa: TC001 - pydantic reads it at run time
+from ..ext.vendors.dialects import DialectName  # noqa: TC001 - pydantic reads it at run time
+from ..ext.vendors.tools import ToolAlias  # noqa: TC001 - pydantic reads it at run time
 from ..model.spec import Contain, Globs, Limits, Sandbox, Seconds, Settings, Size
 
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})

@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, Literal
 
+from ..process.group import GroupSpawner
 from ..process.spawn import NotAvailableError
 from . import limits
-from .group import GroupSpawner
 from .launcher import Launcher
 from .launcher_start import TierUnavailableError
 from .sandbox import Sandboxes

@@ -7,12 +7,12 @@ import weakref
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..errors import PicohookError
+from ..ext.proof.prover import Prover
 from ..hooks import make_hook
-from ..listeners.listener import Listeners
 from ..model.spec import HookSpec, Timeouts
 from ..observe.log import Log
 from .lifecycle import MountedHooks
-from .prover import Prover
+from .listener import Listeners
 from .status import HostStatus
 from .used_pauses import USERS_FILE
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from ..hooks.base import Complete, Hook, StateChange
     from ..hooks.process import ProcessHook
-    from ..listeners.listener import Listener
     from ..model.decisions import Outcome
     from ..model.payloads import Payload
     from ..model.proof import Proof
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from ..observe.log import Logger
     from ..process.plan import Verify
     from ..process.spawn import Spawner
+    from .listener import Listener
     from .session_hooks import SessionHooks
     from .status import Reloaded
     from .tasks import Service

@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ..hooks.base import Hook
-    from ..listeners.listener import Account
     from ..model.encoded import Encoded
     from ..model.stages import Stage
     from ..model.trail import OutcomeAction, TrailEntry
+    from .listener import Account
     from .seat import Seat
 
 P = TypeVar("P", bound=Payload)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
 
-from ..listeners.operation import NO_OPERATION
 from ..model.encoded import Encoded
 from ..model.events import Event, known_kind
 from ..model.payloads import (
@@ -42,6 +41,7 @@ from ..wire import words
 from .base import BaseEngine
 from .chain import Chain
 from .lifecycle import MountedHooks
+from .operation import NO_OPERATION
 from .respond import approved_answer
 from .seat import Seat, seats_after_pause, seats_named
 from .session_hooks import SessionHooks
@@ -51,10 +51,10 @@ if TYPE_CHECKING:
     from typing import Self, TypeAlias, Unpack
 
     from ..hooks.base import Hook
-    from ..listeners.operation import Operation, OperationKind
     from ..model.decisions import Decision, Outcome
     from ..model.proof import Proof
     from ..model.stages import Stage
+    from .operation import Operation, OperationKind
     from .settings import EventOf
 
     Answered: TypeAlias = tuple[str, Decision]

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import anyio
 
 from ..errors import ConfigError, HookCrashedError, PicohookError, Problem
+from ..ext.vendors.session_env import SessionEnv
 from ..hooks.base import HostServices
-from ..hooks.session_env import SessionEnv
 from ..model.spec import NO_MODEL, NO_MODEL_HINT, OF_SESSION
 from ..model.stages import APPROVE_TOOL
 from ..transport.event_loop import current_reactor
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
     from ..contain.tiers import Containment
+    from ..ext.nats.connections import Connections
     from ..hooks.base import Complete, Hook, StateChange
     from ..model.events import Event
     from ..model.payloads import ToolCall
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from ..process.plan import Verify
     from ..process.start_turns import StartTurns
     from ..protocol.raw_line import RawLine
-    from ..transport.nats.connections import Connections
     from ..transport.reactor import Reactor
 
 T = TypeVar("T")
@@ -101,8 +101,8 @@ class MountedHooks(Arrangement):
         """Allow hooks to be mounted from here on. Call `leave` afterwards, in any task of this event loop."""
         # Only a host that runs needs them.
         from ..contain.tiers import Containment  # noqa: PLC0415
+        from ..ext.nats.connections import Connections  # noqa: PLC0415
         from ..process.start_turns import StartTurns  # noqa: PLC0415
-        from ..transport.nats.connections import Connections  # noqa: PLC0415
 
         self._reactor = current_reactor()
         _running.add(self)

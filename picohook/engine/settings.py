@@ -8,11 +8,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from ..hooks.base import Complete
-    from ..listeners.listener import Listener
     from ..model.payloads import Meta, Payload
     from ..model.spec import HookSpec, ProofOfLife, Timeouts
     from ..observe.log import Logger
     from ..process.plan import Verify
+    from .listener import Listener
     from .used_pauses import UsedPauses
 
 

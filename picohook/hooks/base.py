@@ -5,16 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from ..ext.vendors.session_env import SessionEnv
 from ..model.payloads import Payload
 from ..observe.failure_log import FailureLog
 from ..observe.metrics import HookMetrics
-from .session_env import SessionEnv
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from typing import TypeAlias
 
     from ..errors import HookError
+    from ..ext.nats.connections import Connections
+    from ..ext.prompt.model_prompt import ModelPrompt
     from ..model.decisions import Decision
     from ..model.encoded import Encoded
     from ..model.events import Event
@@ -26,9 +28,7 @@ if TYPE_CHECKING:
     from ..process.spawn import Spawner
     from ..process.start_turns import StartTurns
     from ..protocol.raw_line import RawLine
-    from ..transport.nats.connections import Connections
     from ..transport.reactor import Reactor
-    from .model_prompt import ModelPrompt
 
     Complete: TypeAlias = Callable[[ModelPrompt, str | None], str | Awaitable[str]]
     """Asks a model: takes a prompt and a model's name (None for the default), and returns the text of the answer."""

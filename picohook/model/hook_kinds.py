@@ -2,9 +2,9 @@
 
 KINDS_OF_HOOK = {
     "command": "hooks.process.ProcessHook",
-    "run": "hooks.one_shot.command.CommandHook",
+    "run": "hooks.command.command.CommandHook",
     "python": "hooks.python.PythonHook",
-    "prompt": "hooks.one_shot.prompt.PromptHook",
-    "nats": "hooks.nats.NatsHook",
+    "prompt": "ext.prompt.hook.PromptHook",
+    "nats": "ext.nats.hook.NatsHook",
 }
 """The kinds of hook. A configured hook sets one of these fields; beside it stands the class that is made from it."""

@@ -12,7 +12,7 @@ import pytest
 from picohook.cli.doctor import files, programs
 from picohook.cli.doctor.findings import Level
 from picohook.config import load
-from picohook.config.layers import named
+from picohook.projects.layers import named
 
 from .conftest import PATIENCE, in_terminal, read_line, reading
 

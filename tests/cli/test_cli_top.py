@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from picohook.cli.commands.top import Look, _table, figures, memory
+from picohook.ext.control.top import Look, _table, figures, memory
 
 from .conftest import PATIENCE, read_line, reading
 

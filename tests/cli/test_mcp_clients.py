@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from picohook.cli.client_files import BACKUP, ClientFile
-from picohook.cli.mcp_clients import put_before, take_away
 from picohook.errors import PicohookError
+from picohook.ext.mcp.client_files import BACKUP, ClientFile
+from picohook.ext.mcp.clients import put_before, take_away
 
 from .conftest import PATIENCE
 
@@ -293,7 +293,7 @@ def test_a_server_that_cannot_be_guarded_is_left_and_named_with_the_reason(tmp_p
 
 
 def test_without_the_extra_a_remote_server_is_left(tmp_path, monkeypatch):
-    monkeypatch.setattr("picohook.serve.mcp.remote.find_spec", lambda _: None)
+    monkeypatch.setattr("picohook.ext.mcp.remote.find_spec", lambda _: None)
     file = tmp_path / "client.json"
     file.write_text(OTHERS)
     assert "pip install 'mcp>=" in put_before(file, []).left["gemini"]

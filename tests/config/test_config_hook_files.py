@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from picohook.config import hook_files, load
-from picohook.config.trust import covered, require_trust, still_trusted, trust
+from picohook.config import load
 from picohook.errors import ConfigError, TrustError
 from picohook.process.plan import ChangedError
+from picohook.projects import hook_files
+from picohook.projects.trust import covered, require_trust, still_trusted, trust
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -263,7 +264,7 @@ def test_X7_a_program_that_the_path_finds_in_the_project_is_covered(
 
 def test_X4_a_file_that_cannot_be_read_is_never_trusted(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     found = config(write, command=["python3", "hook.py"])
-    monkeypatch.setattr("picohook.config.trust.MOST_SCRIPT", 3)
+    monkeypatch.setattr("picohook.projects.trust.MOST_SCRIPT", 3)
     with pytest.raises(
         TrustError, match=r"hook\.py: cannot be read, so it cannot be trusted: it is larger than 3 bytes"
     ):
@@ -360,7 +361,7 @@ def test_X4_files_that_never_stop_changing_are_refused(write: Write, monkeypatch
     trust(found)
     slept: list[float] = []
     monkeypatch.setattr("time.sleep", slept.append)
-    monkeypatch.setattr("picohook.config.trust.SETTLED", 10**15)
+    monkeypatch.setattr("picohook.projects.trust.SETTLED", 10**15)
     with pytest.raises(ChangedError):
         still_trusted(found, found.hooks[0])
     assert len(slept) > 1

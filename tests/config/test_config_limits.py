@@ -13,11 +13,11 @@ import typer
 from picohook.cli import params as given
 from picohook.config import load
 from picohook.config.syntax.limits import MOST_DEPTH, MOST_VALUES
-from picohook.config.trust import require_trust, trust
 from picohook.errors import ConfigError, TrustError
-from picohook.listeners import ledger
-from picohook.record import reader
-from picohook.record.format import VERSION
+from picohook.ext.record import reader
+from picohook.ext.record.format import VERSION
+from picohook.journal import ledger
+from picohook.projects.trust import require_trust, trust
 from picohook.wire.regular_files import open_regular, read_regular
 
 if TYPE_CHECKING:

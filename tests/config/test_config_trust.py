@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from picohook.config import load
-from picohook.config.trust import covered, require_trust, still_trusted, trust, untrust
 from picohook.errors import ConfigError, TrustError
+from picohook.projects.trust import covered, require_trust, still_trusted, trust, untrust
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from picohook.config import load, trust_store
-from picohook.config.trust import require_trust, trust, untrust
+from picohook.config import load
 from picohook.errors import TrustError
+from picohook.projects import trust_store
+from picohook.projects.trust import require_trust, trust, untrust
 
 if TYPE_CHECKING:
     from tests.config.conftest import Write

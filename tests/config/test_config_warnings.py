@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from picohook.config.layers import named
 from picohook.model.expressions import ADVICE
+from picohook.projects.layers import named
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,9 +11,10 @@ import pytest
 from picohook import HookSpec, Host, ToolCall, TrustError
 from picohook.cli.app import app
 from picohook.cli.doctor import files
-from picohook.config import layers, load
+from picohook.config import load
 from picohook.config.dialects import DIALECTS, Dialect
-from picohook.config.trust import trust
+from picohook.projects import layers
+from picohook.projects.trust import trust
 
 if TYPE_CHECKING:
     from pathlib import Path

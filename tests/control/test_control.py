@@ -19,7 +19,7 @@ import pytest
 from scripted import SERVE, command, descriptors, scripted
 
 from picohook import Deny, FunctionHook, Host, PicohookError, RestartPolicy, ToolCall
-from picohook.serve.control import LIMITS, MAX_CLIENTS
+from picohook.ext.control.control import LIMITS, MAX_CLIENTS
 
 pytestmark = pytest.mark.anyio
 
@@ -516,7 +516,7 @@ async def test_only_one_of_several_hosts_that_start_at_once_gets_the_path(path, 
 async def test_one_host_at_a_time_checks_whether_the_path_is_free(path, monkeypatch):
     directory = os.open(path.parent, os.O_RDONLY)
     fcntl.flock(directory, fcntl.LOCK_EX)
-    monkeypatch.setattr("picohook.serve.server.listening_socket.LOCK_TRIES", 2)
+    monkeypatch.setattr("picohook.rpc.listening_socket.LOCK_TRIES", 2)
     with pytest.raises(PicohookError, match="another program holds it locked"):
         async with Host(control=path):
             pytest.fail("it was entered")

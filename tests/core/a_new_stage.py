@@ -15,9 +15,9 @@ from picohook.cli.commands.new import _LANGUAGES, contents
 from picohook.config import load, schema
 from picohook.conformance.hook import run
 from picohook.conformance.manifest import load as manifest
+from picohook.ext.record.reader import ChainEnded, Record
+from picohook.ext.sidecar.methods.openrpc import openrpc
 from picohook.model.payloads import Sleep
-from picohook.record.reader import ChainEnded, Record
-from picohook.serve.methods.openrpc import openrpc
 
 HOOK = """
 import json, sys

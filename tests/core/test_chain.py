@@ -8,9 +8,9 @@ import anyio
 import anyio.lowlevel
 import pytest
 
+from picohook.engine.listener import Account
 from picohook.errors import EncodeError, HookCrashedError, HookTimeoutError
 from picohook.hooks.function import FunctionHook
-from picohook.listeners.listener import Account
 from picohook.model.decisions import (
     APPROVE,
     CONTINUE,

@@ -45,13 +45,13 @@ from picohook.config import load
 from picohook.config.tables import ModelTable
 from picohook.conformance import hook as conformance
 from picohook.conformance.report import FAIL
+from picohook.ext.sidecar.sidecar import DISPATCHER
 from picohook.model.payloads import Payload
 from picohook.model.replies import read_decision
 from picohook.model.stages import STAGES
 from picohook.protocol.codec import decode
 from picohook.protocol.messages import InvalidLine
-from picohook.serve.server.jsonrpc import ERRORS
-from picohook.serve.sidecar import DISPATCHER
+from picohook.rpc.jsonrpc import ERRORS
 from picohook.wire import words
 
 ROOT = Path(__file__).parents[2]

@@ -16,7 +16,7 @@ CAUSES = {
     "HookReplyError": "reply",
     "HandshakeError": "handshake",
 }
-COMPATIBLE = {"blade.py", "worker.py", "client_hook.py", "outgoing.py", "configuration.py"}
+COMPATIBLE = ("blade/hooks.py", "rust_worker/worker.py", "client_hook.py", "outgoing.py", "configuration.py")
 """Files about callbacks of other systems, clients of the sidecar and the command line: their own pages describe them."""
 
 
@@ -50,7 +50,7 @@ def logged():
 def failures():
     """Each failure of a hook that the code raises with a text: its cause and text."""
     for path, node in nodes(ast.Raise, CAUSES):
-        if path.name not in COMPATIBLE and isinstance(node.exc, ast.Call) and node.exc.args:
+        if not str(path).endswith(COMPATIBLE) and isinstance(node.exc, ast.Call) and node.exc.args:
             cause = CAUSES.get(ast.unparse(node.exc.func))
             if cause is not None and len(re.findall(r"[a-z]", text := text_of(node.exc.args[0]))) > 4:
                 yield cause, text

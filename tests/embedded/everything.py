@@ -20,10 +20,10 @@ import anyio
 import anyio.to_thread
 
 from picohook import AuditLog, FunctionHook, Host, Prompt, Recorder, ToolCall
-from picohook.cli.control_client import ask, connected, request
-from picohook.listeners.ledger import verify
-from picohook.serve.metrics_endpoint import metrics_endpoint
-from picohook.serve.sidecar import Sidecar
+from picohook.ext.control.client import ask, connected, request
+from picohook.ext.prometheus.endpoint import metrics_endpoint
+from picohook.ext.sidecar.sidecar import Sidecar
+from picohook.journal.ledger import verify
 
 PATIENCE = 30
 PROCESS = """

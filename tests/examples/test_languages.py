@@ -15,9 +15,9 @@ import pytest
 import toolchains
 
 from picohook import HookSpec, Host, LLMRequest, LLMResponse, Recorder, ToolCall
+from picohook.ext.record.reader import Record
+from picohook.ext.record.replay import Replay, recorded_hooks
 from picohook.model.spec import Timeouts
-from picohook.record.reader import Record
-from picohook.record.replay import Replay, recorded_hooks
 from picohook.testing import RecordingHost
 
 from .conftest import EXAMPLES, needed

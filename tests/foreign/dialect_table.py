@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from picohook import Timeouts, ToolCall
-from picohook.config.dialects.foreign.vendors import VENDOR_FILES, form_of
 from picohook.config.document import Config
-from picohook.hooks.foreign.contract import Facts
-from picohook.hooks.foreign.dialects import dialect_of
-from picohook.hooks.foreign.tools import TOOLS
+from picohook.ext.vendors.contract import Facts
+from picohook.ext.vendors.dialects import dialect_of
+from picohook.ext.vendors.files.vendors import VENDOR_FILES, form_of
+from picohook.ext.vendors.tools import TOOLS
 
 PAGE = Path(__file__).parents[2] / "docs/reference/dialects.md"
 FILES = (".claude/settings.json", ".gemini/settings.json", ".cursor/hooks.json", "plugin/hooks/hooks.json")

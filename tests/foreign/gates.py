@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from picohook import Host, foreign_hooks
-from picohook.cli.doctor.foreign_gates import is_gate, try_handlers
+from picohook.ext.vendors.gates import is_gate, try_handlers
 from picohook.hooks import make_hook
 
 

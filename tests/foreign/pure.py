@@ -7,9 +7,9 @@ from typing import Any
 
 from picohook import Compaction, Finish, LLMRequest, LLMResponse, Meta, Prompt, ToolCall, ToolResult, ToolReturn
 from picohook.errors import HookError
-from picohook.hooks.foreign.contract import Facts, HandlerResult, Rule
-from picohook.hooks.foreign.dialects import dialect_of
-from picohook.hooks.foreign.strict import decoded
+from picohook.ext.vendors.contract import Facts, HandlerResult, Rule
+from picohook.ext.vendors.dialects import dialect_of
+from picohook.ext.vendors.strict import decoded
 
 FACTS = Facts(cwd="/project", project="/project", session="s0")
 META = Meta(session_key="s1", turn_id="t1")

@@ -21,8 +21,8 @@ from picohook import (
     ToolReturn,
 )
 from picohook.errors import HookCrashedError, HookReplyError, HookTimeoutError
-from picohook.hooks.foreign.contract import Facts, Rule
-from picohook.hooks.foreign.dialects import dialect_of
+from picohook.ext.vendors.contract import Facts, Rule
+from picohook.ext.vendors.dialects import dialect_of
 from picohook.model.decisions import APPROVE, CONTINUE
 
 CLAUDE = dialect_of("claude")

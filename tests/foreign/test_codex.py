@@ -8,11 +8,12 @@ import pytest
 from pure import BASH, FACTS, PAYLOADS, Said, decided, inner, permission, verdict_of
 
 from picohook import AbortTurn, Deny, Finish, Host, Modify, Prompt, Retry, ToolCall, ToolResult, ToolReturn
-from picohook.config import layers, load
-from picohook.config.trust import covered
+from picohook.config import load
 from picohook.errors import HookReplyError
-from picohook.hooks.foreign.dialects import dialect_of
+from picohook.ext.vendors.dialects import dialect_of
 from picohook.model.decisions import APPROVE, CONTINUE
+from picohook.projects import layers
+from picohook.projects.trust import covered
 
 CODEX = dialect_of("codex")
 COMMON = {"session_id": "s1", "transcript_path": None, "cwd": "/project", "model": "", "permission_mode": "default"}

@@ -23,14 +23,15 @@ from picohook import (
     ToolResult,
     foreign_hooks,
 )
-from picohook.config import layers, load
-from picohook.config.reload.source import Source
-from picohook.config.trust import covered
+from picohook.config import load
 from picohook.errors import HookCrashedError, HookError, HookReplyError, HookTimeoutError
-from picohook.hooks.foreign.contract import Facts, Rule
-from picohook.hooks.foreign.dialects import dialect_of
+from picohook.ext.vendors.contract import Facts, Rule
+from picohook.ext.vendors.dialects import dialect_of
 from picohook.model.decisions import APPROVE, CONTINUE
 from picohook.model.events import Event
+from picohook.projects import layers
+from picohook.projects.source import Source
+from picohook.projects.trust import covered
 
 COPILOT = dialect_of("copilot")
 WHEN = "2026-11-23T10:00:00+00:00"

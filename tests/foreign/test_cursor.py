@@ -25,15 +25,16 @@ from picohook import (
     ToolReturn,
     foreign_hooks,
 )
-from picohook.config import layers, load
+from picohook.config import load
 from picohook.config.dialects import name_of
-from picohook.config.trust import covered
 from picohook.errors import HookCrashedError, HookReplyError, HookTimeoutError
-from picohook.hooks.foreign.contract import Facts, Rule
-from picohook.hooks.foreign.dialects import dialect_of
-from picohook.hooks.one_shot.file_text import file_text
-from picohook.hooks.session_env import MOST_SESSIONS, SessionEnv
+from picohook.ext.vendors.contract import Facts, Rule
+from picohook.ext.vendors.dialects import dialect_of
+from picohook.ext.vendors.file_text import file_text
+from picohook.ext.vendors.session_env import MOST_SESSIONS, SessionEnv
 from picohook.model.decisions import CONTINUE
+from picohook.projects import layers
+from picohook.projects.trust import covered
 
 CURSOR = dialect_of("cursor")
 COMMON = {

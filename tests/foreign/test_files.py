@@ -10,9 +10,10 @@ import pytest
 
 from picohook import ConfigError, Host, OnFailure, ToolCall, TrustError, foreign_hooks
 from picohook.cli.app import app
-from picohook.config import layers, load
-from picohook.config.trust import covered, trust
-from picohook.hooks.foreign.spec import GroupSpec
+from picohook.config import load
+from picohook.ext.vendors.spec import GroupSpec
+from picohook.projects import layers
+from picohook.projects.trust import covered, trust
 
 GUARD = "grep -q 'rm -rf' && exit 2; exit 0"
 

@@ -25,13 +25,14 @@ from picohook import (
     ToolReturn,
     foreign_hooks,
 )
-from picohook.config import layers, load
+from picohook.config import load
 from picohook.config.dialects import name_of
-from picohook.config.trust import covered
 from picohook.errors import HookReplyError
-from picohook.hooks.foreign.contract import Facts, Rule
-from picohook.hooks.foreign.dialects import dialect_of
+from picohook.ext.vendors.contract import Facts, Rule
+from picohook.ext.vendors.dialects import dialect_of
 from picohook.model.decisions import CONTINUE
+from picohook.projects import layers
+from picohook.projects.trust import covered
 
 GEMINI = dialect_of("gemini")
 COMMON = {"session_id": "s1", "transcript_path": "", "cwd": "/project", "timestamp": "2026-11-23T10:00:00+00:00"}

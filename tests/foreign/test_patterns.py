@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from picohook.hooks.foreign.patterns import javascript, path_glob, rust
-from picohook.hooks.foreign.permission_rule import fires
+from picohook.ext.vendors.patterns import javascript, path_glob, rust
+from picohook.ext.vendors.permission_rule import fires
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,9 @@ from loops import by_turns as anyio_backend  # noqa: F401
 
 from picohook import foreign_hooks
 from picohook.cli.doctor.findings import Level
-from picohook.cli.doctor.foreign_gates import tools_of
-from picohook.hooks.foreign.samples import SAMPLES
-from picohook.hooks.foreign.tools import TOOLS
+from picohook.ext.vendors.gates import tools_of
+from picohook.ext.vendors.samples import SAMPLES
+from picohook.ext.vendors.tools import TOOLS
 
 WRONG_FIELD = "jq -e .toolInput.command >/dev/null || { echo no >&2; exit 2; }"
 APPROVAL = {"hookSpecificOutput": {"hookEventName": "PermissionRequest", "decision": {"behavior": "allow"}}}

@@ -11,8 +11,8 @@ from pure import META, Said, verdict_of
 
 from picohook import Modify, Prompt, ToolCall
 from picohook.errors import HookError
-from picohook.hooks.foreign.contract import Facts, Rule
-from picohook.hooks.foreign.dialects import dialect_of
+from picohook.ext.vendors.contract import Facts, Rule
+from picohook.ext.vendors.dialects import dialect_of
 from picohook.model.decisions import Continue
 
 sys.path.append(str(Path(__file__).parents[1] / "agents"))

@@ -10,8 +10,8 @@ import pytest
 from dialect_table import PAGE, whole
 
 import picohook
-from picohook.config.dialects.foreign.vendors import VENDOR_FILES, form_of
-from picohook.hooks.foreign.dialects import DialectName, dialect_of
+from picohook.ext.vendors.dialects import DialectName, dialect_of
+from picohook.ext.vendors.files.vendors import VENDOR_FILES, form_of
 from picohook.model.stages import STAGES
 from picohook.wire import words
 

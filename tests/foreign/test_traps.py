@@ -12,8 +12,8 @@ from pure import FACTS, PAYLOADS, Said, decided, permission, verdict_of
 
 from picohook import AbortTurn, Deny, Host, Modify, Timeouts, ToolCall, foreign_hooks
 from picohook.errors import HookError, HookTimeoutError
-from picohook.hooks.foreign.contract import Facts, Rule
-from picohook.hooks.foreign.dialects import dialect_of
+from picohook.ext.vendors.contract import Facts, Rule
+from picohook.ext.vendors.dialects import dialect_of
 from picohook.model.decisions import CONTINUE
 
 ALLOW, DENY = json.dumps(permission("allow")), json.dumps(permission("deny", permissionDecisionReason="no"))

@@ -10,9 +10,9 @@ import anyio
 from scripted import PATIENCE
 
 from picohook import Host
+from picohook.ext.mcp.proxy import Proxy
 from picohook.observe.log import Log
-from picohook.serve.mcp.proxy import Proxy
-from picohook.turns.session import Session
+from picohook.sessions.session import Session
 
 SERVER = "demo"
 META = {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}

@@ -14,10 +14,10 @@ import pytest
 
 from picohook import HookCrashedError, HookSpec, Host, RestartPolicy, Timeouts, ToolCall
 from picohook.errors import HandshakeError
+from picohook.ext.control.control import DISPATCHER, ControlContext
 from picohook.model.filters import Filter
 from picohook.observe.log import Log
-from picohook.serve.control import DISPATCHER, ControlContext
-from picohook.serve.server.connection import Connection, ConnectionLimits, two_descriptors
+from picohook.rpc.connection import Connection, ConnectionLimits, two_descriptors
 from picohook.transport.channel import Channel, HookCounters
 from picohook.transport.event_loop import current_reactor
 

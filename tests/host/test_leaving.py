@@ -9,7 +9,7 @@ import pytest
 from scripted import children, held, scripted, settled
 
 from picohook import AuditLog, FunctionHook, Host, Timeouts, ToolCall
-from picohook.listeners.ledger import verify
+from picohook.journal.ledger import verify
 
 pytestmark = pytest.mark.anyio
 

@@ -14,9 +14,9 @@ from mcp_ends import Between
 from pieces import pieces
 
 from picohook import HookSpec, Host, LLMRequest, Timeouts, ToolCall
-from picohook.serve.sidecar import Sidecar
+from picohook.ext.sidecar.sidecar import Sidecar
+from picohook.sessions.session import Session
 from picohook.testing import FakeHook
-from picohook.turns.session import Session
 
 pytestmark = pytest.mark.anyio
 FAR = Timeouts(interceptor=60, hello=60, chain=120)

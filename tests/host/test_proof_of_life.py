@@ -21,9 +21,9 @@ from picohook import (
     ProofOfLife,
     Respond,
 )
-from picohook.config.layers import discover
+from picohook.ext.prometheus.metrics import prometheus
 from picohook.model.stages import STAGES
-from picohook.observe.prometheus import prometheus
+from picohook.projects.layers import discover
 from picohook.testing import FakeHook, RecordingHost
 
 pytestmark = pytest.mark.anyio

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from picohook.cli.json_files import JsonFile
-from picohook.cli.shim_files import put_in
 from picohook.config import load
-from picohook.config.trust import trust
-from picohook.serve.shim.vendors import VENDORS
+from picohook.ext.vendors.shim.files import put_in
+from picohook.ext.vendors.shim.vendors import VENDORS
+from picohook.projects.trust import trust
 
 from .messages_api import serving
 

@@ -11,9 +11,9 @@ import pytest
 from kinds_support import FAR
 
 from picohook import Deny, FunctionHook, HardAbortError, Host, Meta, Modify, ToolCall, ToolResult, blade_hooks, calls_of
-from picohook.hooks.blade import HookEvent
+from picohook.calls.abort import AbortTurnError
+from picohook.ext.blade.hooks import HookEvent
 from picohook.model.payloads import Prompt, ToolReturn
-from picohook.turns.abort import AbortTurnError
 
 pytestmark = pytest.mark.anyio
 

@@ -7,9 +7,9 @@ import pytest
 from kinds_support import FAR
 
 from picohook import FunctionHook, Host, blade_hooks, worker_hooks
-from picohook.config.dialects.jcli import session_hook
-from picohook.hooks.blade import HookEvent
-from picohook.hooks.worker import Abort, configured
+from picohook.ext.blade.hooks import HookEvent
+from picohook.ext.jcli.dialect import session_hook
+from picohook.ext.rust_worker.worker import Abort, configured
 
 pytestmark = pytest.mark.anyio
 

@@ -10,7 +10,7 @@ import pytest
 from kinds_support import FAR
 
 from picohook import Host, Meta, ToolCall
-from picohook.hooks.one_shot.jcli_contract import JcliSpec
+from picohook.ext.prompt.jcli_contract import JcliSpec
 
 pytestmark = pytest.mark.anyio
 

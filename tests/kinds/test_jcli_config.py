@@ -6,8 +6,8 @@ import pytest
 
 from picohook import ConfigError, OnFailure, Timeouts
 from picohook.config import load
-from picohook.config.dialects.jcli import session_hook
-from picohook.hooks.one_shot.jcli_contract import JcliSpec
+from picohook.ext.jcli.dialect import session_hook
+from picohook.ext.prompt.jcli_contract import JcliSpec
 from picohook.model.filters import Filter
 
 DOCUMENT = r"""

@@ -7,8 +7,8 @@ import json
 import pytest
 
 from picohook import AbortTurn, Continue, Deny, Modify, Notes, Retry, Skip
-from picohook.hooks.one_shot import jcli_contract as jcli
-from picohook.hooks.one_shot.hook import read_result
+from picohook.ext.prompt import jcli_contract as jcli
+from picohook.hooks.command.hook import read_result
 from picohook.model.apply_edit import apply_edit
 from picohook.model.events import Event
 from picohook.model.payloads import (

@@ -12,7 +12,7 @@ from kinds_support import Model
 from loops import by_turns as anyio_backend  # noqa: F401
 
 from picohook import Host, LLMRequest, ToolCall, ToolResult
-from picohook.config.dialects.jcli import session_hook
+from picohook.ext.jcli.dialect import session_hook
 from picohook.model.payloads import Compaction, Finish, LLMResponse, Meta, Prompt, ToolReturn
 
 pytestmark = pytest.mark.anyio

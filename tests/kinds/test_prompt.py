@@ -13,8 +13,8 @@ from endpoint import with_nonce
 from kinds_support import FAR, Model
 
 from picohook import ConfigError, HookSpec, Host, Meta, ToolCall, ToolResult
-from picohook.hooks.one_shot.jcli_contract import VARIABLES, JcliSpec
-from picohook.hooks.one_shot.prompt import prompt_for
+from picohook.ext.prompt.hook import prompt_for
+from picohook.ext.prompt.jcli_contract import VARIABLES, JcliSpec
 from picohook.model.payloads import Finish, LLMRequest, LLMResponse, Prompt, ToolReturn
 
 pytestmark = pytest.mark.anyio

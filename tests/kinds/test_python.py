@@ -8,8 +8,9 @@ import pytest
 from kinds_support import FAR
 
 from picohook import ConfigError, HookCrashedError, HookSpec, Host, ToolCall, TrustError
-from picohook.config import load, trust
+from picohook.config import load
 from picohook.errors import Problem
+from picohook.projects import trust
 
 pytestmark = pytest.mark.anyio
 

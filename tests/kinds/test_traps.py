@@ -6,8 +6,8 @@ import pytest
 from kinds_support import FAR
 
 from picohook import AbortTurnError, HardAbortError, HookSpec, Host, ToolCall, ToolResult, blade_hooks, worker_hooks
-from picohook.hooks.one_shot.jcli_contract import JcliSpec
-from picohook.hooks.worker import Abort, Skip
+from picohook.ext.prompt.jcli_contract import JcliSpec
+from picohook.ext.rust_worker.worker import Abort, Skip
 from picohook.model.payloads import Compaction, Finish, Prompt
 
 pytestmark = pytest.mark.anyio

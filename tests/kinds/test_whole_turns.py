@@ -10,7 +10,7 @@ from kinds_support import FAR, Model
 from loops import by_turns as anyio_backend  # noqa: F401
 
 from picohook import HardAbortError, Host, LLMResponse, blade_hooks
-from picohook.hooks.blade import HookEvent
+from picohook.ext.blade.hooks import HookEvent
 
 pytestmark = pytest.mark.anyio
 

@@ -20,7 +20,7 @@ from picohook import (
     ToolResult,
     worker_hooks,
 )
-from picohook.hooks.worker import (
+from picohook.ext.rust_worker.worker import (
     Abort,
     Cancel,
     Continue,

@@ -14,8 +14,9 @@ sys.path.append(str(Path(__file__).parents[1] / "hooks"))
 from endpoint import endpoint  # noqa: F401
 from fixtures import _no_process_is_left, journal  # noqa: F401
 
-from picohook.config import layers, load
-from picohook.config.trust import trust
+from picohook.config import load
+from picohook.projects import layers
+from picohook.projects.trust import trust
 
 SIGN = """
 import json, sys

@@ -7,9 +7,9 @@ import os
 import pytest
 
 from picohook import ConfigError, HookSpec, Timeouts, TrustError
-from picohook.config.layers import candidates, discover
 from picohook.engine.order import in_order
 from picohook.hooks import make_hook
+from picohook.projects.layers import candidates, discover
 
 from .conftest import trust_all
 

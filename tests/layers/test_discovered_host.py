@@ -8,11 +8,11 @@ import anyio
 import pytest
 
 from picohook import ConfigError, Continue, FunctionHook, HookSpec, Host, ToolCall, TrustError
-from picohook.config.dialects.jcli import session_hook
-from picohook.config.reload.watch import watch
-from picohook.config.trust import untrust
 from picohook.engine.order import layer
+from picohook.ext.jcli.dialect import session_hook
 from picohook.model.payloads import Prompt
+from picohook.projects.trust import untrust
+from picohook.reload.watch import watch
 
 from .conftest import trust_all
 

@@ -10,8 +10,9 @@ from loops import by_turns as anyio_backend  # noqa: F401
 from tests_of_models import ASK, model_table
 
 from picohook import ConfigError, Host, TrustError
-from picohook.config import layers, load
-from picohook.config.model_endpoints import model_clients
+from picohook.config import load
+from picohook.ext.prompt.endpoints import model_clients
+from picohook.projects import layers
 
 from .conftest import trust_all
 

@@ -15,12 +15,12 @@ import anyio.to_thread
 import pytest
 
 from picohook import HookSpec, Host, LLMRequest, RestartPolicy, Timeouts, ToolCall
-from picohook.config.layers import discover
 from picohook.contain.tiers import Containment
 from picohook.observe.log import Log
 from picohook.process.plan import ChangedError, plan
 from picohook.process.run_once import run_once
 from picohook.process.threads import MOST_STUCK, FileThreads
+from picohook.projects.layers import discover
 from picohook.transport.event_loop import current_reactor
 from picohook.wire.regular_files import identity
 

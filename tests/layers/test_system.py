@@ -9,11 +9,11 @@ import sys
 import pytest
 
 from picohook import ConfigError, Host, ToolCall
-from picohook.config import layers, system_layer
-from picohook.config.model_endpoints import prompt_hooks
 from picohook.engine.order import in_order
+from picohook.ext.prompt.endpoints import prompt_hooks
 from picohook.hooks import make_hook
 from picohook.process.environment import SYSTEM_PATH, environment
+from picohook.projects import layers, system_layer
 
 from .conftest import Place, trust_all
 

@@ -10,10 +10,10 @@ from types import SimpleNamespace
 import pytest
 
 from picohook import ConfigError, Host, LLMRequest, Timeouts, ToolCall, TrustError
-from picohook.config.layers import candidates, discover, project_configs
-from picohook.config.trust import untrust
 from picohook.engine.order import in_order
 from picohook.hooks import make_hook
+from picohook.projects.layers import candidates, discover, project_configs
+from picohook.projects.trust import untrust
 
 from .conftest import Place, trust_all
 
@@ -264,7 +264,7 @@ async def test_X13_an_outer_prompt_does_not_ask_an_inner_projects_model(project,
 
 
 def _asking():
-    from picohook.config.model_endpoints import prompt_hooks  # noqa: PLC0415
+    from picohook.ext.prompt.endpoints import prompt_hooks  # noqa: PLC0415
 
     return prompt_hooks(discover())
 

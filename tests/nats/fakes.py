@@ -6,10 +6,10 @@ import json
 
 import anyio
 
+from picohook.ext.nats import headers, subjects
+from picohook.ext.nats.connection import NatsConnection
 from picohook.observe.log import Log
 from picohook.transport.event_loop import current_reactor
-from picohook.transport.nats import headers, subjects
-from picohook.transport.nats.connection import NatsConnection
 
 
 class FakeWorker:

@@ -28,10 +28,10 @@ sys.path.append(str(Path(__file__).parent))
 from server import Server
 
 from picohook import HookSpec, Host, NatsError, NatsSettings, ToolCall
+from picohook.ext.nats import headers, subjects
+from picohook.ext.nats.connection import NatsConnection
 from picohook.observe.log import Log
 from picohook.transport.event_loop import current_reactor
-from picohook.transport.nats import headers, subjects
-from picohook.transport.nats.connection import NatsConnection
 
 WORKERS = 3
 AT_ONCE = 64

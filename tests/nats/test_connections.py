@@ -56,7 +56,7 @@ async def test_a_reload_closes_the_connections_that_it_replaces_and_keeps_the_ot
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # nats-py cannot drop such a connection
 async def test_a_host_ends_in_time_while_the_server_takes_nothing(monkeypatch):
-    monkeypatch.setattr("picohook.transport.nats.connection.CLOSE", 0.05)
+    monkeypatch.setattr("picohook.ext.nats.connection.CLOSE", 0.05)
     server = Server()
     try:
         there = NatsSettings(servers=(server.url,), host="h")

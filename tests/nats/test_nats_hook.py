@@ -11,8 +11,8 @@ from fakes import Connected, FakeWorker
 from server import Server
 
 from picohook import FunctionHook, HookSpec, Host, NatsSettings, PicohookError, ToolCall
-from picohook.transport.nats import headers, subjects
-from picohook.transport.nats.breaker import FAILURES
+from picohook.ext.nats import headers, subjects
+from picohook.ext.nats.breaker import FAILURES
 
 pytestmark = pytest.mark.anyio
 
@@ -230,7 +230,7 @@ class TestAbsence:
 
 class TestTheBreaker:
     async def test_it_opens_when_no_worker_answers_any_more_and_closes_when_one_does(self, host, serving, monkeypatch):
-        monkeypatch.setattr("picohook.transport.nats.breaker.WAIT", 0.05)
+        monkeypatch.setattr("picohook.ext.nats.breaker.WAIT", 0.05)
         changes = []
         async with serving(answers()) as worker, host(timeout=0.02) as it:
             it.on_change.add(lambda change: changes.append(getattr(change, "state", None)))
@@ -245,7 +245,7 @@ class TestTheBreaker:
         assert [state for state in changes if state] == ["breaker open", "ready"]
 
     async def test_a_question_without_an_answer_opens_it_anew_after_the_wait(self, host, serving, monkeypatch):
-        monkeypatch.setattr("picohook.transport.nats.breaker.WAIT", 0)
+        monkeypatch.setattr("picohook.ext.nats.breaker.WAIT", 0)
         async with serving(answers()), host(timeout=0.02) as it:
             (hook,) = it.hooks
             for _ in range(FAILURES + 1):

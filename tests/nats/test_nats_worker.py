@@ -14,8 +14,8 @@ import anyio.lowlevel
 import pytest
 
 from picohook import FunctionHook, HookSpec, Host, LLMRequest, LLMResponse, Prompt, ToolCall, ToolReturn
-from picohook.serve.nats_worker import NatsWorker
-from picohook.transport.nats import headers, subjects
+from picohook.ext.nats import headers, subjects
+from picohook.ext.nats.worker import NatsWorker
 
 pytestmark = pytest.mark.anyio
 

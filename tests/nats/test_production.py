@@ -17,13 +17,13 @@ from production import SERVERS, Fleet, free_ports, programs
 from server import Server
 
 from picohook import FunctionHook, HookSpec, Host, NatsSettings, ToolCall
-from picohook.cli.doctor import nats as doctor
-from picohook.config import layers
+from picohook.ext.nats import doctor
+from picohook.ext.nats.connection import LOGGED, NatsConnection
+from picohook.ext.nats.worker import NatsWorker
 from picohook.model.spec import NatsTls
 from picohook.observe.log import Log
-from picohook.serve.nats_worker import NatsWorker
+from picohook.projects import layers
 from picohook.transport.event_loop import current_reactor
-from picohook.transport.nats.connection import LOGGED, NatsConnection
 
 pytestmark = [pytest.mark.anyio, pytest.mark.one_worker("fleet")]
 

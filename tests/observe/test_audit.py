@@ -36,7 +36,7 @@ from picohook import (
     ToolCall,
 )
 from picohook.config import load
-from picohook.listeners.ledger import NOTHING, Ledger, verify
+from picohook.journal.ledger import NOTHING, Ledger, verify
 
 pytestmark = pytest.mark.anyio
 

@@ -11,10 +11,10 @@ import pytest
 from typer.testing import CliRunner
 
 from picohook import AuditLog, FunctionHook, Host, PicohookError, RequiredAuditLog, ToolCall
-from picohook.cli.commands.audit import app
 from picohook.config import load
-from picohook.config.audit_logs import audit_logs
-from picohook.listeners.ledger import files_of, verify
+from picohook.ext.audit.command import app
+from picohook.ext.audit.logs import audit_logs
+from picohook.journal.ledger import files_of, verify
 
 pytestmark = pytest.mark.anyio
 

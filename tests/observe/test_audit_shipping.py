@@ -19,7 +19,7 @@ import anyio
 import pytest
 from loops import by_turns as anyio_backend  # noqa: F401
 
-from picohook.listeners.ledger import verify
+from picohook.journal.ledger import verify
 
 pytestmark = [
     pytest.mark.anyio,

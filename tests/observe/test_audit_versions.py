@@ -10,7 +10,7 @@ import anyio
 import pytest
 
 from picohook import AuditLog, Host
-from picohook.listeners.ledger import FORMAT, NOTHING, keyed, verify
+from picohook.journal.ledger import FORMAT, NOTHING, keyed, verify
 
 VERSIONS = Path(__file__).parent / "versions"
 

@@ -15,7 +15,7 @@ import anyio.to_thread
 import pytest
 
 from picohook import Continue, Deny, FunctionHook, Host
-from picohook.serve.metrics_endpoint import metrics_endpoint
+from picohook.ext.prometheus.endpoint import metrics_endpoint
 
 DASHBOARD = json.loads((Path(__file__).parents[2] / "docs/how-to/grafana.json").read_text())
 QUERIES = {

@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from picohook.record.reader import Chain, EventEmitted, Record, RecordError
+from picohook.ext.record.reader import Chain, EventEmitted, Record, RecordError
 
 HEADER = {"type": "record", "version": 1, "time": "now", "picohook": "0.1.0"}
 BEGIN = {"type": "begin", "at": 0.0, "chain": 1, "stage": "before_tool", "params": {"tool": "t"}}

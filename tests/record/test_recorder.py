@@ -26,7 +26,7 @@ from picohook import (
     Retry,
     ToolCall,
 )
-from picohook.record.recorder import BEGINNING, open_record
+from picohook.ext.record.recorder import BEGINNING, open_record
 from picohook.testing import hook_process
 
 pytestmark = pytest.mark.anyio
@@ -313,8 +313,8 @@ async def test_a_reader_that_hangs_does_not_delay_the_host(path):
 
 
 async def test_a_file_that_is_too_slow_is_given_up_before_memory_runs_out(path, journal, monkeypatch):
-    monkeypatch.setattr("picohook.record.writer.MAX_WAITING", 1 << 20)
-    monkeypatch.setattr("picohook.record.writer.CLOSE_TIMEOUT", 0.0)
+    monkeypatch.setattr("picohook.journal.writer.MAX_WAITING", 1 << 20)
+    monkeypatch.setattr("picohook.journal.writer.CLOSE_TIMEOUT", 0.0)
     os.mkfifo(path)
     reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     recorder = Recorder(path, logger=journal)

@@ -12,8 +12,8 @@ import pytest
 from loops import by_turns as anyio_backend  # noqa: F401
 
 from picohook import Continue, FunctionHook, Host, Modify, Notes, Recorder, Respond, Retry, ToolCall
-from picohook.record.reader import Record
-from picohook.record.replay import Replay, choose_hook, recorded_hooks, same
+from picohook.ext.record.reader import Record
+from picohook.ext.record.replay import Replay, choose_hook, recorded_hooks, same
 from picohook.testing import hook_process
 
 pytestmark = pytest.mark.anyio

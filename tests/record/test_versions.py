@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from picohook import Continue, Deny, FunctionHook, Host, Modify, Notes, Retry
+from picohook.ext.record.format import VERSION
+from picohook.ext.record.reader import Record
+from picohook.ext.record.replay import Replay
 from picohook.model.decisions import Pause
-from picohook.record.format import VERSION
-from picohook.record.reader import Record
-from picohook.record.replay import Replay
 
 pytestmark = pytest.mark.anyio
 

@@ -1,6 +1,6 @@
 """The difference between the hooks that run and those of a new configuration."""
 
-from picohook.config.reload.difference import difference
+from picohook.reload.difference import difference
 
 RUNNING = {"kept": 1, "changed": 1, "removed": 1}
 WANTED = {"added": 1, "changed": 2, "kept": 1}

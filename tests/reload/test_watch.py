@@ -12,9 +12,9 @@ import watchfiles
 from scripted import SERVE
 
 from picohook import Host, PicohookError, ToolCall
-from picohook.config.layers import named
-from picohook.config.reload.source import Source
-from picohook.config.reload.watch import watch
+from picohook.projects.layers import named
+from picohook.projects.source import Source
+from picohook.reload.watch import watch
 
 pytestmark = pytest.mark.anyio
 

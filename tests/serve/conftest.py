@@ -12,7 +12,7 @@ sys.path.append(str(Path(__file__).parents[1] / "hooks"))
 from fixtures import _no_process_is_left, board, journal  # noqa: F401
 from rpc import Connections
 
-from picohook.serve.sidecar import Sidecar
+from picohook.ext.sidecar.sidecar import Sidecar
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from scripted import SERVE, command, scripted
 
 from picohook import AbortTurn, Deny, FunctionHook, Host, Modify, Respond, Retry
 from picohook.model.stages import STAGES
-from picohook.serve.server.connection import ConnectionLimits
+from picohook.rpc.connection import ConnectionLimits
 
 pytestmark = pytest.mark.anyio
 

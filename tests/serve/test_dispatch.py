@@ -11,12 +11,12 @@ from rpc import Connections
 
 import picohook
 from picohook import FunctionHook, Host
+from picohook.ext.control.control import CONTROL_METHODS
+from picohook.ext.sidecar.methods import METHODS
+from picohook.ext.sidecar.methods.stages import MAX_META
 from picohook.model.stages import STAGES
-from picohook.serve.control import CONTROL_METHODS
-from picohook.serve.methods import METHODS
-from picohook.serve.methods.stages import MAX_META
-from picohook.serve.server.dispatch import Dispatcher, LibraryDispatcher, Method
-from picohook.serve.server.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, RpcError
+from picohook.rpc.dispatch import Dispatcher, LibraryDispatcher, Method
+from picohook.rpc.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, RpcError
 
 DIRECT = Dispatcher(METHODS)
 NAMES = sorted(DIRECT.methods)

@@ -14,8 +14,8 @@ import pytest
 from scripted import PATIENCE, held, settled
 
 from picohook import FunctionHook, Host, Modify, PicohookError
-from picohook.serve.server.connection import ConnectionLimits
-from picohook.serve.sidecar import MAX_CLIENTS, Sidecar
+from picohook.ext.sidecar.sidecar import MAX_CLIENTS, Sidecar
+from picohook.rpc.connection import ConnectionLimits
 
 pytestmark = pytest.mark.anyio
 
@@ -70,7 +70,7 @@ async def test_a_file_that_is_not_a_socket_is_left_alone(path):
 
 
 async def test_clients_past_the_limit_are_turned_away_until_one_goes(serving, connect, monkeypatch):
-    monkeypatch.setattr("picohook.serve.sidecar.MAX_CLIENTS", 3)
+    monkeypatch.setattr("picohook.ext.sidecar.sidecar.MAX_CLIENTS", 3)
     assert MAX_CLIENTS > 100
     async with serving(Host()):
         clients = [await connect() for _ in range(3)]

@@ -7,8 +7,8 @@ import pytest
 from loops import by_turns as anyio_backend  # noqa: F401
 from mcp_ends import META, as_line, between, call, result
 
-from picohook.serve.mcp import approval
-from picohook.serve.mcp.approval import ClientApprover
+from picohook.ext.mcp import approval
+from picohook.ext.mcp.approval import ClientApprover
 from picohook.testing import FakeHook
 
 pytestmark = pytest.mark.anyio

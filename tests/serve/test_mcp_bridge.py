@@ -11,7 +11,7 @@ from mcp_ends import META, End, as_line, call, result
 from scripted import PATIENCE
 
 from picohook.errors import PicohookError
-from picohook.serve.mcp import bridge, remote
+from picohook.ext.mcp import bridge, remote
 
 pytestmark = [pytest.mark.anyio, pytest.mark.one_worker("mcp_bridge")]  # one process imports the SDK
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from mcp_ends import META, as_line, between
 
-from picohook.serve.mcp import input_rounds
-from picohook.serve.mcp.approval import ClientApprover
+from picohook.ext.mcp import input_rounds
+from picohook.ext.mcp.approval import ClientApprover
 from picohook.testing import FakeHook
 
 pytestmark = pytest.mark.anyio

@@ -10,7 +10,7 @@ import pytest
 from loops import by_turns as anyio_backend  # noqa: F401
 from mcp_ends import as_line, between, call, result
 
-from picohook.serve.mcp import proxy
+from picohook.ext.mcp import proxy
 from picohook.testing import FakeHook
 
 pytestmark = pytest.mark.anyio

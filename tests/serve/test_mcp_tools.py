@@ -8,7 +8,7 @@ import pytest
 from mcp_ends import as_line, between, call, result
 
 from picohook.errors import ConfigError, Problem
-from picohook.serve.mcp.tool_list import Pins
+from picohook.ext.mcp.tool_list import Pins
 from picohook.testing import FakeHook, RecordingHost
 
 pytestmark = pytest.mark.anyio

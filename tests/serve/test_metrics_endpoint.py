@@ -11,7 +11,7 @@ import anyio.to_thread
 import pytest
 
 from picohook import FunctionHook, Host, PicohookError
-from picohook.serve.metrics_endpoint import metrics_endpoint
+from picohook.ext.prometheus.endpoint import metrics_endpoint
 
 pytestmark = pytest.mark.anyio
 

@@ -9,10 +9,10 @@ import jsonschema
 import pytest
 
 from picohook import AbortTurn, Continue, Deny, FunctionHook, Host, Modify, Notes, Respond, Retry
+from picohook.ext.sidecar.methods.openrpc import openrpc
+from picohook.ext.sidecar.sidecar import DISPATCHER
 from picohook.model.stages import STAGES
-from picohook.serve.methods.openrpc import openrpc
-from picohook.serve.server.jsonrpc import ERRORS
-from picohook.serve.sidecar import DISPATCHER
+from picohook.rpc.jsonrpc import ERRORS
 
 DOCUMENT = json.loads(json.dumps(openrpc()))
 METHODS = {method["name"]: method for method in DOCUMENT["methods"]}

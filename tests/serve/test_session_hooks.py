@@ -8,8 +8,8 @@ import anyio
 import pytest
 
 from picohook import Deny, FunctionHook, Host, Timeouts, blade_hooks
-from picohook.hooks.blade import HookEvent
-from picohook.serve.server.connection import ConnectionLimits
+from picohook.ext.blade.hooks import HookEvent
+from picohook.rpc.connection import ConnectionLimits
 from picohook.wire.words import MAX_LINE
 
 pytestmark = pytest.mark.anyio

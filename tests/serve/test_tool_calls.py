@@ -6,8 +6,8 @@ import jsonschema
 import pytest
 
 from picohook import AbortTurn, Deny, FunctionHook, Host, Modify, Notes, Pause, Respond
+from picohook.ext.sidecar.methods.openrpc import openrpc
 from picohook.model.decisions import Continue
-from picohook.serve.methods.openrpc import openrpc
 from picohook.testing import RecordingHost
 
 pytestmark = pytest.mark.anyio
@@ -158,7 +158,7 @@ async def test_a_decided_call_ends_with_its_turn(serving, connect, ends):
 
 
 async def test_the_open_calls_of_a_connection_are_bounded_and_its_own(serving, connect, monkeypatch):
-    monkeypatch.setattr("picohook.serve.methods.context.MAX_OPEN", 2)
+    monkeypatch.setattr("picohook.ext.sidecar.methods.context.MAX_OPEN", 2)
     async with serving(Host()):
         client, other = await connect(), await connect()
         decided = await decide(client)

@@ -423,7 +423,7 @@ async def test_names_that_are_taken_or_not_open_are_refused(serving, connect):
 
 
 async def test_sessions_and_turns_of_a_connection_are_bounded(serving, connect, monkeypatch):
-    monkeypatch.setattr("picohook.serve.methods.context.MAX_OPEN", 2)
+    monkeypatch.setattr("picohook.ext.sidecar.methods.context.MAX_OPEN", 2)
     async with serving(Host()):
         client = await connect()
         await client.result("session.start")

@@ -10,9 +10,9 @@ import sys
 
 import pytest
 
+from picohook.ext.vendors.shim import client
+from picohook.ext.vendors.shim.alone import ask_host
 from picohook.process.environment import INHERITED
-from picohook.serve.shim import client
-from picohook.serve.shim.alone import ask_host
 
 CALL = json.dumps({
     "session_id": "s",

@@ -14,11 +14,11 @@ import typer
 from typer.main import get_command
 
 from picohook import PicohookError
-from picohook.cli.commands.shim import app
 from picohook.config import load
-from picohook.hooks.foreign.shim_entry import CLIENT, OWN_PATH, is_shim
-from picohook.serve.shim import client
-from picohook.serve.shim.vendors import VENDORS
+from picohook.ext.vendors.command import app
+from picohook.ext.vendors.shim import client
+from picohook.ext.vendors.shim.vendors import VENDORS
+from picohook.ext.vendors.shim_entry import CLIENTS, OWN_PATH, is_shim
 
 OWN = """{
     "model": "opus",
@@ -285,7 +285,7 @@ def test_the_directory_that_a_vendor_has_moved_its_files_to_is_used(shim, projec
 @pytest.mark.parametrize(("own", "hooks_have"), [("/own", b"/own"), ("", None)])
 def test_hooks_get_the_pythonpath_that_the_client_does_without(own, hooks_have):
     main = (
-        "import posix, sys\nfrom picohook import __main__\nfrom picohook.serve.shim.alone import ask_host\n"
+        "import posix, sys\nfrom picohook import __main__\nfrom picohook.ext.vendors.shim.alone import ask_host\n"
         f"ask_host.main = lambda: sys.exit(print(posix.environ.get(b'PYTHONPATH'), b'{OWN_PATH}' in posix.environ))\n"
         "__main__.main()"
     )
@@ -296,12 +296,13 @@ def test_hooks_get_the_pythonpath_that_the_client_does_without(own, hooks_have):
 
 
 def test_only_the_client_itself_is_recognised():
-    assert client.__file__.endswith(os.sep + CLIENT)
+    assert client.__file__.endswith(CLIENTS[0])
     assert is_shim(f"python3 -I -S '{client.__file__}' claude")
+    assert is_shim("python3 -I -S /opt/picohook/serve/shim/client.py claude")
     assert is_shim("picohook shim-client claude")
     assert not is_shim("echo picohook shim-client claude")
     assert not is_shim("sh -c")
-    assert not is_shim(f"python3 -c 'print(\"{CLIENT}\")'")
+    assert not is_shim(f"python3 -c 'print(\"{CLIENTS[0]}\")'")
     assert not is_shim(f"python3 '{client.__file__}")
     assert not is_shim(None)
 

@@ -13,14 +13,15 @@ import anyio
 import pytest
 
 from picohook import AbortTurn, Continue, Deny, FunctionHook, Host, Modify, Notes, Pause, Respond, Retry
-from picohook.cli.shim_host import host_of
-from picohook.config import load, trust
+from picohook.config import load
+from picohook.ext.vendors.shim import server
+from picohook.ext.vendors.shim.alone import ask_host
+from picohook.ext.vendors.shim.host import host_of
+from picohook.ext.vendors.shim.server import Sessions, ShimHost, ShimReply, ShimRequest, ShimServer
+from picohook.ext.vendors.shim.vendors import VENDORS
 from picohook.observe.log import Log
-from picohook.serve.server.listening_socket import ListeningSocket
-from picohook.serve.shim import server
-from picohook.serve.shim.alone import ask_host
-from picohook.serve.shim.server import Sessions, ShimHost, ShimReply, ShimRequest, ShimServer
-from picohook.serve.shim.vendors import VENDORS
+from picohook.projects import trust
+from picohook.rpc.listening_socket import ListeningSocket
 
 pytestmark = pytest.mark.anyio
 

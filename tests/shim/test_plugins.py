@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from picohook.serve.shim import client
+from picohook.ext.vendors.shim import client
 
 CLIENTS = Path(__file__).parents[2] / "hooks_examples" / "clients"
 GUARD = """

@@ -9,11 +9,11 @@ from typing import get_args
 import pytest
 
 from picohook import Prompt, ToolCall, ToolResult, ToolReturn
-from picohook.hooks.foreign.contract import Facts, HandlerAnswer, HandlerResult, Rule
-from picohook.hooks.foreign.dialects import DialectName, dialect_of
+from picohook.ext.vendors.contract import Facts, HandlerAnswer, HandlerResult, Rule
+from picohook.ext.vendors.dialects import DialectName, dialect_of
+from picohook.ext.vendors.shim.vendors import VENDORS
 from picohook.model.decisions import AbortTurn, Continue, Deny, Modify, Retry
 from picohook.model.payloads import Finish, Meta
-from picohook.serve.shim.vendors import VENDORS
 
 META = Meta(session_key="s", turn_id="u")
 CALL = ToolCall(tool="Bash", arguments={"command": "ls", "timeout": 5}, tool_call_id="t", meta=META)

@@ -17,7 +17,7 @@ from turns import KEY, Model, Tools, host_with, office, says, told
 
 from picohook import Continue
 from picohook.engine.used_pauses import UsedPausesFile
-from picohook.turns.paused import PausedTurn
+from picohook.sessions.paused import PausedTurn
 
 
 async def resume(orders: dict[str, Any]) -> dict[str, Any]:

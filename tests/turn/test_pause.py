@@ -30,8 +30,8 @@ from picohook import (
     RetryLimitError,
     Skip,
 )
+from picohook.sessions.paused import PausedTurn
 from picohook.testing import FakeHook
-from picohook.turns.paused import PausedTurn
 
 pytestmark = pytest.mark.anyio
 

@@ -9,7 +9,7 @@ import pytest
 from turns import KEY, Model, Tools, host_with, says
 
 from picohook import Continue, FunctionHook, Pause, PicohookError
-from picohook.turns.paused import VERSION, PausedTurn
+from picohook.sessions.paused import VERSION, PausedTurn
 
 pytestmark = pytest.mark.anyio
 

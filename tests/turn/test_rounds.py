@@ -23,7 +23,7 @@ from picohook import (
     Skip,
     worker_hooks,
 )
-from picohook.hooks.worker import ContinueWithMessages, Message
+from picohook.ext.rust_worker.worker import ContinueWithMessages, Message
 from picohook.testing import FakeHook, hook_process
 
 pytestmark = pytest.mark.anyio

@@ -27,8 +27,8 @@ from picohook import (
     ToolResult,
     blade_hooks,
 )
-from picohook.config.dialects.jcli import RegisteredHooks
-from picohook.hooks.blade import HookEvent
+from picohook.ext.blade.hooks import HookEvent
+from picohook.ext.jcli.dialect import RegisteredHooks
 from picohook.integrations.agent_run import AgentRun
 from picohook.testing import FakeHook
 

@@ -17,9 +17,9 @@ from turns import KEY, Model, Tools, Used, host_with, says, wants
 
 from picohook import Continue, Deny, Host, Modify, Pause, PausedError, PicohookError
 from picohook.engine.used_pauses import UsedPausesFile
+from picohook.sessions import paused as paused_turns
+from picohook.sessions.paused import PausedTurn
 from picohook.testing import FakeHook
-from picohook.turns import paused as paused_turns
-from picohook.turns.paused import PausedTurn
 
 pytestmark = pytest.mark.anyio
 

@@ -6,12 +6,14 @@ from typing import Annotated, Any
 
 import typer
 
-from ...config import Config, model_endpoints as models, trust
+from ...config import Config
 from ...config.document import PicoClaw
-from ...config.layers import Layers
 from ...errors import ConfigError, HookCrashedError, Problem, TrustError
+from ...ext.prompt import endpoints as models
 from ...hooks import make_hook
 from ...model.spec import NO_MODEL, NO_MODEL_HINT, HookSpec
+from ...projects import trust
+from ...projects.layers import Layers
 from .. import output
 from ..command import App, Json
 from ..configuration import AlsoNamed, AsPicoClaw, described, either, missing_script, program, read

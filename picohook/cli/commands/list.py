@@ -3,13 +3,13 @@
 import os
 from typing import Any
 
-from ...config.layers import Layers
 from ...engine.order import audiences, in_order, layer, seats
 from ...engine.seat import Seat
 from ...hooks import make_hook
 from ...hooks.base import Hook
 from ...model.hook_kinds import KINDS_OF_HOOK
 from ...model.spec import HookSpec
+from ...projects.layers import Layers
 from ...wire import words
 from .. import output
 from ..command import App, Json

@@ -6,8 +6,10 @@ from typing import Annotated
 import typer
 
 from ... import config as configs
-from ...config import Config, layers, model_endpoints as models, system_layer, trust as trusted
+from ...config import Config
 from ...errors import ConfigError, Problem
+from ...ext.prompt import endpoints as models
+from ...projects import layers, system_layer, trust as trusted
 from .. import output
 from ..command import App, Json, require_file
 from ..configuration import NOWHERE, AlsoNamed, either

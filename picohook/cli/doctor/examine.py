@@ -7,11 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
-from ...config import layers, trust
 from ...config.document import PicoClaw
-from ...config.layers import Layers
 from ...errors import ConfigError, TrustError
-from . import files, gates, hooks, machine, nats, programs
+from ...ext.nats import doctor as nats
+from ...projects import layers, trust
+from ...projects.layers import Layers
+from . import files, gates, hooks, machine, programs
 from .findings import Finding, Level, about
 
 _BEAT = 1.0

@@ -5,12 +5,13 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from ...config import Config, trust, trust_store
+from ...config import Config
 from ...config.dialects import DIALECTS
 from ...config.files import strangers
-from ...config.layers import Layers
-from ...config.model_endpoints import shown
 from ...errors import ConfigError, TrustError
+from ...ext.prompt.endpoints import shown
+from ...projects import trust, trust_store
+from ...projects.layers import Layers
 from .findings import Finding, Level
 
 _TRUST = "read it and the programs it names, then: picohook trust"

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator
 
-from ...hooks.foreign.spec import GroupSpec
+from ...ext.vendors.spec import GroupSpec
 from ...host import Host
 from ...model.spec import HookSpec, OnFailure
 from .findings import Finding, Level, about, confined_by

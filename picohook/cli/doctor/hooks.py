@@ -6,15 +6,16 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import anyio.to_thread
 
-from ...config import model_endpoints as models
-from ...config.layers import Layers
 from ...errors import PicohookError
+from ...ext.prompt import endpoints as models
+from ...ext.vendors import gates as foreign_gates
+from ...ext.vendors.handlers import HandlersHook
+from ...ext.vendors.spec import GroupSpec
 from ...hooks import make_hook
-from ...hooks.foreign.spec import GroupSpec
-from ...hooks.one_shot.handlers import HandlersHook
 from ...host import Host
 from ...model.spec import NO_MODEL, NO_MODEL_HINT, HookSpec, Timeouts
-from . import foreign_gates, gates
+from ...projects.layers import Layers
+from . import gates
 from .findings import Finding, Level, about, confined_by
 
 if TYPE_CHECKING:

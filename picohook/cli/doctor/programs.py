@@ -7,10 +7,10 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 
-from ...config import hook_files
 from ...errors import HookCrashedError
 from ...model.spec import HookSpec
 from ...process.plan import plan
+from ...projects import hook_files
 from ...wire.regular_files import open_regular
 from ..configuration import missing_script, program
 from .files import exposed_file

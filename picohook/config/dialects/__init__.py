@@ -8,9 +8,11 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from . import jcli, native, picoclaw
-from .foreign.named_files import read_foreign
-from .foreign.vendors import VENDOR_FILES
+from ...ext.jcli import dialect as jcli
+from ...ext.picoclaw import dialect as picoclaw
+from ...ext.vendors.files.named_files import read_foreign
+from ...ext.vendors.files.vendors import VENDOR_FILES
+from .. import native
 
 if TYPE_CHECKING:
     from collections.abc import Callable

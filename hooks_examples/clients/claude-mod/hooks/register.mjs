@@ -4,7 +4,7 @@
 // the two. Without the handler at the end, Claude Code would make a call whose mod has failed.
 
 /** The first words of the command that `picohook shim claude` writes. */
-const CLIENT = ["python3", "-I", "-S", "/path/of/picohook/serve/shim/client.py"];
+const CLIENT = ["python3", "-I", "-S", "/path/of/picohook/ext/vendors/shim/client.py"];
 const SECONDS = 290;
 
 /** Returns what hooks say about an event. Throws if they say nothing, or end the turn. */

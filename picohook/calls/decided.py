@@ -1,0 +1,54 @@
+"""The base of `DecidedCall` and `DecidedRequest`: what hooks decided before a call, to be concluded once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ..engine.operation import NO_OPERATION
+from ..errors import PicohookError
+from ..model.payloads import traced
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..engine.engine import Engine
+    from ..model.decisions import Outcome
+    from ..model.payloads import LLMResponse, ToolResult
+
+    Took = Callable[[Outcome[Any]], None]
+
+R = TypeVar("R", "ToolResult", "LLMResponse")
+
+
+class Decided:
+    """Holds the outcomes of a call's stages, and passes each on to `took`, which by default is `host.note_hard_abort`."""
+
+    def __init__(self, host: Engine, took: Took | None = None) -> None:
+        self.host = host
+        """The host whose hooks decided."""
+        self.outcomes: list[Outcome[Any]] = []
+        """The outcome of each stage so far."""
+        self.operation = NO_OPERATION
+        """The call, as listeners see it. Make it `current` while the tool or the model runs."""
+        self._took = took or host.note_hard_abort
+        self._open = False
+        """Whether the call is being made: it can be concluded."""
+
+    def take(self, outcome: Outcome[Any]) -> None:
+        """Add an outcome."""
+        self.outcomes.append(outcome)
+        self._took(outcome)
+
+    def require_open(self) -> None:
+        """Raise `PicohookError` if the call was not to be made, or is concluded already."""
+        if not self._open:
+            raise PicohookError("this call cannot be concluded: it was not to be made, or is concluded already")
+
+    def close(self) -> None:
+        """Note that the call was made. Raises as `require_open` does."""
+        self.require_open()
+        self._open = False
+
+    def traced(self, result: R) -> R:
+        """A copy of the result with the trails of all stages so far."""
+        return traced(result, (outcome.stage_trail for outcome in self.outcomes))

@@ -1,0 +1,315 @@
+"""A tool call: before_tool, approve_tool, the tool, after_tool.
+
+`decide` is what comes before the tool, and `conclude` what comes after it. `run_tool` is both. A batch does the steps of
+`DecidedCall` one by one.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import time
+from typing import TYPE_CHECKING, Any, TypedDict
+
+from ..errors import PicohookError
+from ..model.conversation import content_of
+from ..model.encoded import CHANGED
+from ..model.payloads import ToolCall, ToolResult, ToolReturn, deep_copy
+from ..model.stages import AFTER_TOOL, BEFORE_TOOL
+from ..wire import words
+from .abort import AbortTurnError, hard_abort_in, raise_if_ended
+from .decided import Decided
+from .digest import approved_digest, call_digest
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+    from typing import Self, Unpack
+
+    from ..engine.engine import Engine
+    from ..engine.operation import Operation
+    from ..model.decisions import Decision, Outcome
+    from ..model.trail import OutcomeAction
+    from .decided import Took
+
+    OnPause = Callable[[Outcome[ToolCall]], Decision]
+    Deliver = Callable[[ToolCall, ToolResult, int], Awaitable[ToolResult]]
+
+DENIED_BY_HOOK = "Tool execution denied by hook: {}"
+DENIED_BY_APPROVAL = "Tool execution denied by approval hook: {}"
+
+
+class ToolRun(TypedDict, total=False):
+    """How a tool ran, where the framework that ran it says so."""
+
+    tool: str | None
+    """The tool that ran. It has to be that of the decided call."""
+    arguments: Mapping[str, Any] | None
+    """The arguments with which it ran. They have to be those of the decided call."""
+    duration: int | None
+    """How long it ran, in nanoseconds. By default, the time since the decision."""
+    error: str | None
+    """The error that it raised. An exception given as the result says it by itself."""
+
+
+class DecidedCall(Decided):
+    """A tool call that hooks have decided on. The tool is to run with `call`, or the call has its `result` already."""
+
+    def __init__(self, host: Engine, call: ToolCall, took: Took | None = None, on_pause: OnPause | None = None) -> None:
+        super().__init__(host, took)
+        self._on_pause = on_pause
+        self.result: ToolResult | None = None
+        """The result for the model, if the tool is not to run; otherwise None."""
+        self.digest = b""
+        """The digest of the call that approvers saw."""
+        self._given = self._call = call
+        self._begun = 0
+
+    @property
+    def call(self) -> ToolCall:
+        """The call as hooks left it. This is a new copy each time, which the tool may change."""
+        return self._call.deep_copy()
+
+    @property
+    def action(self) -> OutcomeAction:
+        """`continue` if the tool is to run, `respond` if a hook answered the call, `deny_tool` if it was denied."""
+        if self.result is None:
+            return words.CONTINUE
+        return words.RESPOND if self.outcomes[-1].action == words.RESPOND else words.DENY
+
+    async def ask(self) -> None:
+        """before_tool and approve_tool, and the event that the tool is about to run. Sets `result` if it is not to run."""
+        with self.begin().work():
+            before = await self.host.before_tool(self._given)
+            self.take(before)
+            if self._on_pause is not None:
+                before = await self._answered(before, self._on_pause)
+            await self.approve(before)
+        self.start()
+        if self.result is not None:
+            self.result = self.traced(self.result)
+            self.operation.ended(self.action)
+
+    async def _answered(self, before: Outcome[ToolCall], on_pause: OnPause) -> Outcome[ToolCall]:
+        """The outcome of before_tool after all pauses, each with the decision of `on_pause` in its place."""
+        from ..sessions.paused import decided_in, not_asked_again, require_taken  # noqa: PLC0415 - most programs never pause
+
+        payload, decided = self._given, set[str]()
+        while before.action == words.PAUSE:
+            try:
+                decision = on_pause(before)
+            except BaseException:
+                self.operation.ended(words.PAUSE)  # the pause lasts, in the framework's form
+                raise
+            decided = decided | decided_in(before)
+            decided -= not_asked_again(self.host, before, payload)
+            answered, payload = (before.hook, decision), before.payload
+            before = await self.host.before_tool(payload, answered=answered, skip=decided)
+            require_taken(answered, before)
+            self.take(before)
+        return before
+
+    async def conclude(self, value: Any, **ran: Unpack[ToolRun]) -> ToolResult:
+        """after_tool, and the event that the call is done. Returns the result for the model. See `Host.conclude`."""
+        with self.operation.work():
+            returned = self.returned(value, **ran)
+            after = await self.host.after_tool(returned)
+            self.take(after)
+            ended(self.host, returned, after.payload.result, returned.duration)
+            raise_if_ended(after)
+        self.operation.ended(payload=after.payload)
+        return self.traced(after.payload.result)
+
+    def again(self, call: ToolCall) -> Self | None:
+        """The same decision, for another run of the same call; None for another call."""
+        if call_digest(call) != call_digest(self._given):
+            return None
+        made = copy.copy(self)
+        made.begin()
+        made.outcomes = [outcome for outcome in self.outcomes if outcome.stage != AFTER_TOOL.name]
+        made.start()
+        return made
+
+    def begin(self) -> Operation:
+        """Begin the call, for listeners. Returns its new `operation`."""
+        self.operation = self.host.operation("tool_call", self._given)
+        return self.operation
+
+    # The steps of a batch.
+
+    async def approve(self, before: Outcome[ToolCall], deliver: Deliver | None = None) -> None:
+        """Act on the outcome of before_tool, and ask approvers if the tool is to run. Sets `result` or `digest`.
+
+        `deliver` gets a hook's answer, and emits the event that the call is done. Raises `PausedError` and `AbortTurnError`.
+        """
+        call = self._call = before.payload
+        if before.action == words.RESPOND:
+            started(self.host, call)
+            if deliver is not None:
+                self.result = await deliver(call, before.result, 0)
+                return
+            ended(self.host, call, before.result, 0)
+            self.result = before.result
+            return
+        if before.action == words.DENY:
+            self.result = denied(self.host, before)
+            return
+        raise_if_ended(before)
+        digest = approved_digest(before)
+        if digest is None:
+            self._deny(DENIED_BY_HOOK.format(CHANGED))
+            return
+        approval = await self.host.approve_tool(call)
+        self.take(approval)
+        if approval.approved:
+            self.digest = digest
+        else:
+            self.result = denied(self.host, approval)
+
+    def approved(self, call: ToolCall, digest: bytes) -> None:
+        """Set the call that hooks approved earlier."""
+        self._call, self.digest = call, digest
+
+    def start(self) -> None:
+        """Emit the event that the tool is about to run. A call that was changed since its approval is denied."""
+        if self.result is not None:
+            return
+        own = self._call.deep_copy()  # nobody else can change it
+        if call_digest(own) != self.digest:
+            self._deny(DENIED_BY_APPROVAL.format("the call was changed after it was approved"))
+            return
+        self._call = own
+        started(self.host, own)
+        self._open = True
+        self._begun = time.monotonic_ns()
+
+    def returned(
+        self,
+        value: Any,
+        *,
+        tool: str | None = None,
+        arguments: Mapping[str, Any] | None = None,
+        duration: int | None = None,
+        error: str | None = None,
+    ) -> ToolReturn:
+        """The call with what its tool returned, or the exception that it raised.
+
+        Raises `PicohookError` if another tool ran or it had other arguments, and `HardAbortError` if that ended a turn inside
+        the tool.
+        """
+        spent = time.monotonic_ns() - self._begun
+        self.close()
+        text = ""
+        if tool is not None and tool != self._call.tool:
+            text = f"the tool {tool} ran, and hooks have decided on {self._call.tool}"
+        elif arguments is not None and arguments != self._call.arguments:
+            text = f"the tool {self._call.tool} ran with other arguments than hooks have decided on"
+        if text:
+            not_run(self.host, self._call, text, text)
+            raise PicohookError(text)
+        result, raised = _result_of(value)
+        return ToolReturn(
+            **self._call.__dict__,
+            result=result,
+            duration=spent if duration is None else duration,
+            error=raised or error,
+        )
+
+    def _deny(self, text: str) -> None:
+        self.result = not_run(self.host, self._call, text, text)
+
+
+async def decide(
+    host: Engine,
+    call: ToolCall | Mapping[str, Any],
+    took: Took | None = None,
+    known: DecidedCall | None = None,
+    on_pause: OnPause | None = None,
+) -> DecidedCall:
+    """before_tool and approve_tool. See `Host.decide`."""
+    payload: ToolCall = deep_copy(BEFORE_TOOL.given(call))  # the caller's later changes do not count
+    if known is not None and (decided := known.again(payload)) is not None:
+        return decided
+    decided = DecidedCall(host, payload, took, on_pause)
+    await decided.ask()
+    return decided
+
+
+async def run_tool(host: Engine, call: ToolCall | Mapping[str, Any], execute: Callable[[ToolCall], Any]) -> ToolResult:
+    """before_tool, approve_tool, the tool, after_tool. The tool runs only the call that guards and approvers saw."""
+    decided = await decide(host, call)
+    if decided.result is not None:
+        return decided.result
+    with decided.operation.work():
+        value = await value_of(execute, decided.call)
+    return await decided.conclude(value)
+
+
+async def value_of(execute: Callable[[ToolCall], Any], call: ToolCall) -> Any:
+    """What a tool returns, or the exception that it raises: the model is told either."""
+    try:
+        returned = execute(call)
+        return await returned if hasattr(returned, "__await__") else returned
+    except Exception as error:  # noqa: BLE001 - a tool can fail in any way
+        return error
+
+
+def denied(host: Engine, outcome: Outcome[ToolCall]) -> ToolResult:
+    """The result of a call that hooks denied. The model gets the hook's own reason, and observers get the whole cause."""
+    text = DENIED_BY_APPROVAL if outcome.approved is False else DENIED_BY_HOOK
+    for_llm, whole = (
+        text.format(reason) if reason.strip() else text.removesuffix(": {}")
+        for reason in (outcome.reason_for_llm, outcome.reason)
+    )
+    return not_run(host, outcome.payload, for_llm, whole, outcome.result)
+
+
+def not_run(host: Engine, call: ToolCall, text: str, reason: str, told: ToolResult | None = None) -> ToolResult:
+    """Returns the result of a call whose tool is not run, and emits its event. Observers get `reason`, the model `text`."""
+    host.emit("tool_exec_skipped", {"Tool": call.tool, "Reason": reason}, about=call)
+    return told or ToolResult(for_llm=text, is_error=True)
+
+
+def as_tool_result(returned: Any) -> ToolResult:
+    """Returns a tool's return value as a result for the model, copied because the tool may change its own later."""
+    if isinstance(returned, ToolResult):
+        return deep_copy(returned)  # type: ignore[no-any-return] # as it came
+    if returned is None:
+        return ToolResult()
+    if isinstance(returned, str):
+        return ToolResult(for_llm=returned)
+    if isinstance(returned, dict) and "for_llm" in returned:
+        return ToolResult.model_validate(deep_copy(returned))
+    return ToolResult(for_llm=json.dumps(returned, ensure_ascii=False, default=str))
+
+
+def _result_of(value: Any) -> tuple[ToolResult, str | None]:
+    """What the model is told of a tool's return value or exception, and the error, if any."""
+    if not isinstance(value, Exception):
+        try:
+            return as_tool_result(value), None
+        except Exception as failure:  # noqa: BLE001 - an object of a program's own can fail in any way
+            value = failure
+    if (ended_all := hard_abort_in(value)) is not None:
+        raise ended_all from None  # the hard abort of a turn inside the tool
+    # A hook may have ended a turn inside the tool.
+    why = value.outcome.reason_for_llm if isinstance(value, AbortTurnError) else value
+    error = f"{type(value).__name__}: {why}".removesuffix(": ")
+    return ToolResult(for_llm=error, is_error=True), error
+
+
+def started(host: Engine, call: ToolCall) -> None:
+    """Emit the event that a tool is about to run."""
+    host.emit("tool_exec_start", {"Tool": call.tool, "Arguments": call.arguments}, about=call)
+
+
+def ended(host: Engine, call: ToolCall, result: ToolResult, duration: int) -> None:
+    """Emit the event that a call is done."""
+    payload = {
+        "Tool": call.tool,
+        "Duration": duration,
+        "ForLLMLen": len(content_of(result)),
+        "ForUserLen": len(result.for_user),
+        "IsError": result.is_error,
+        "Async": result.async_,
+    }
+    host.emit("tool_exec_end", payload, about=call)

@@ -1,0 +1,245 @@
+"""The native dialect, the same in TOML, YAML and JSON: `defaults`, and a table for each of the `hooks`."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pydantic import ConfigDict, Field
+
+from ..ext.picoclaw.dialect import settings_of
+from ..ext.vendors.files.named_files import read_tables
+from ..model.hook_kinds import KINDS_OF_HOOK
+from ..model.spec import (
+    Contain,
+    HookSpec,
+    NatsSettings,
+    OnFailure,
+    ProcessSession,
+    ProofOfLife,
+    RespondRule,
+    RestartPolicy,
+    Seconds,
+    Settings,
+    Timeouts,
+)
+from .checks import NOT_KEYS, validate
+from .document import PicoClaw  # noqa: TC001 - pydantic reads it at run time
+from .hook_checks import KINDS, STAGES, check_dir, check_env, check_given, check_name, check_observe
+from .problems import dotted, quoted
+from .tables import (  # noqa: TC001 - pydantic reads them at run time
+    AuditTable,
+    ForeignTable,
+    ModelTable,
+)
+from .warnings import unused_settings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from .document import Config
+    from .problems import KeyPath, Problems
+
+S = TypeVar("S", bound=Settings)
+
+NAMES = ("picohook.toml", "picohook.yaml", "picohook.json")
+"""The names of native files that are found."""
+
+# The defaults. Neither is validated, because that would build its model.
+_HOOK, _TIMEOUTS = HookSpec.model_construct(), Timeouts.model_construct()
+_TIMES = {
+    "observer_timeout": "observer",
+    "interceptor_timeout": "interceptor",
+    "approval_timeout": "approval",
+    "hello_timeout": "hello",
+    "chain_budget": "chain",
+}
+_SAME = ("on_failure", "respond", "inherit_env", "max_line_bytes", "grace", "contain", "session")
+
+
+class Defaults(Settings):
+    """Settings for hooks that do not set them."""
+
+    observer_timeout: Seconds = Field(default=_TIMEOUTS.observer, description="Seconds; the wait for one event.")
+    interceptor_timeout: Seconds = Field(
+        default=_TIMEOUTS.interceptor, description="Seconds; one question to an interceptor."
+    )
+    approval_timeout: Seconds = Field(default=_TIMEOUTS.approval, description="Seconds; one question to an approver.")
+    hello_timeout: Seconds = Field(default=_TIMEOUTS.hello, description="Seconds; from a hook's start to its hello.")
+    chain_budget: Seconds = Field(
+        default=_TIMEOUTS.chain, description="Seconds; all interceptors of one stage together."
+    )
+    on_failure: OnFailure = _HOOK.on_failure
+    respond: RespondRule = _HOOK.respond
+    env: dict[str, str] = Field(default_factory=dict, description="Added to each hook's own, which wins.")
+    inherit_env: bool | tuple[str, ...] = _HOOK.inherit_env
+    restart: RestartPolicy = Field(default_factory=RestartPolicy)
+    max_line_bytes: int = Field(default=_HOOK.max_line_bytes, ge=1)
+    grace: Seconds = _HOOK.grace
+    contain: Contain = _HOOK.contain
+    session: ProcessSession = _HOOK.session
+
+    @property
+    def timeouts(self) -> Timeouts:
+        """The timeouts of the host, which a hook takes where it sets none."""
+        return Timeouts(**{_TIMES[name]: getattr(self, name) for name in _TIMES.keys() & self.model_fields_set})
+
+    def fold(self, hook: HookSpec) -> dict[str, Any]:
+        """The settings that this hook takes from here."""
+        taken = {name: getattr(self, name) for name in _SAME if name in self.model_fields_set - hook.model_fields_set}
+        if hook.guard or hook.nats is not None:  # its own default is to deny
+            taken.pop("on_failure", None)
+        restart = self.restart.model_dump(exclude_unset=True) | hook.restart.model_dump(exclude_unset=True)
+        return taken | {"env": self.env | hook.env, "restart": RestartPolicy(**restart)}
+
+
+class NativeFile(Settings):
+    """The hooks that picohook runs, and the settings that they share."""
+
+    model_config = ConfigDict(title="picohook configuration")
+
+    schema_: str = Field("", alias="$schema", description="This schema, for editors. picohook ignores it.")
+    defaults: Defaults = Field(default_factory=Defaults)
+    hooks: dict[str, HookSpec] = Field(default_factory=dict, description="A table for each hook, by its name.")
+    foreign: tuple[ForeignTable, ...] = Field(default=(), description="Hook files of other agents, run as they are.")
+    audit: AuditTable | None = Field(default=None, description="The audit log to keep; without it, none is kept.")
+    model: ModelTable | None = Field(default=None, description="The model that prompt hooks ask.")
+    nats: NatsSettings | None = Field(default=None, description="The connection to NATS, for hooks served elsewhere.")
+    picoclaw: PicoClaw | None = Field(
+        default=None, description="The version of PicoClaw whose events and before_llm the hooks expect."
+    )
+    proof_of_life: ProofOfLife | None = Field(
+        default=None, description="Harmful calls that hooks must deny, and how often a host asks about them."
+    )
+
+
+def read(document: dict[str, Any], problems: Problems, config: Config) -> Config:
+    """The configuration with the hooks and settings of a native file."""
+    file = validate(NativeFile, document, problems)
+    _check(file, document, problems, found=config.found)
+    if file is None or problems.found:
+        return config
+    directory = config.path.parent
+    audit = file.audit and file.audit.model_copy(update={"path": os.path.normpath(directory / file.audit.path)})
+    if audit and config.found and not Path(audit.path).is_relative_to(config.project):
+        message = f"lies outside of {config.project}: a project's file writes only in the project"
+        problems.add("audit.path", message, "set it in your own configuration")
+    version = config.picoclaw or file.picoclaw
+    nats = file.nats and _files_placed(file.nats, directory)
+    config = replace(
+        config,
+        hooks=tuple(_hooks(file, document, directory, version, nats or NatsSettings())),
+        key_paths={name: dotted(("hooks", name)) for name in file.hooks},
+        timeouts=file.defaults.timeouts,
+        warnings=tuple(_warnings(file, document)),
+        model=file.model,
+        nats=nats,
+        audit=audit,
+        picoclaw=version,
+        proof_of_life=file.proof_of_life,
+    )
+    return _with_foreign(config, file.foreign, problems) if file.foreign else config
+
+
+def _hooks(
+    file: NativeFile, document: Mapping[str, Any], directory: Path, version: PicoClaw | None, nats: NatsSettings
+) -> Iterator[HookSpec]:
+    """Yields the hooks that are enabled, each with the settings that it takes from elsewhere."""
+    for name, hook in file.hooks.items():
+        if hook.enabled:
+            settings = {**file.defaults.fold(hook), **settings_of(version, document["hooks"][name]), "name": name}
+            if hook.nats is not None:
+                settings["connection"] = nats
+            yield _placed(hook.model_copy(update=settings), directory)
+
+
+def _warnings(file: NativeFile, document: Mapping[str, Any]) -> Iterator[str]:
+    for name, hook in file.hooks.items():
+        if hook.enabled:
+            for warning in unused_settings(hook, document["hooks"][name]):
+                yield f"{dotted(('hooks', name))}.{warning}"
+    if file.model is not None and file.model.is_unencrypted:
+        with_key = " and the key" if file.model.key_env else ""
+        yield f"model.base_url: questions{with_key} go over the network as plain text (use https)"
+
+
+def _with_foreign(config: Config, tables: tuple[ForeignTable, ...], problems: Problems) -> Config:
+    """The configuration with the hooks of the files in `[[foreign]]`, and with time for them in the chain."""
+    more = read_tables(tables, problems, config, taken=config.key_paths)
+    return replace(
+        config,
+        hooks=config.hooks + more.hooks,
+        key_paths={**config.key_paths, **more.key_paths},
+        timeouts=more.timeouts,
+        warnings=config.warnings + more.warnings,
+    )
+
+
+def _placed(hook: HookSpec, directory: Path) -> HookSpec:
+    command = hook.command
+    if command and "/" in command[0]:
+        command = (str(directory / command[0]), *command[1:])
+    return hook.model_copy(update={"command": command, "dir": str(directory / (hook.dir or ""))})
+
+
+def _files_placed(nats: NatsSettings, directory: Path) -> NatsSettings:
+    """The settings with absolute paths."""
+
+    def placed(table: S, *names: str) -> S:
+        files = {name: str(directory / path) for name in names if (path := getattr(table, name)) is not None}
+        return table.model_copy(update=files)
+
+    return placed(nats, "creds", "nkey").model_copy(update={"tls": nats.tls and placed(nats.tls, "ca", "cert", "key")})
+
+
+def _check(file: NativeFile | None, document: Mapping[str, Any], problems: Problems, *, found: bool) -> None:
+    """Check the document itself. So a wrong type in one key does not hide mistakes in others."""
+    has_others = file is None or file.model or file.foreign
+    if "hooks" not in document and not has_others:
+        problems.add("", "has no hooks", "a hook is a table [hooks.NAME] with a command, and stages or observe")
+    check_env(_table(document.get("defaults")).get("env"), problems, ("defaults", "env"), found=found)
+    for name, table in _table(document.get("hooks")).items():
+        at: KeyPath = ("hooks", name)
+        check_name(name, problems, at)
+        if not isinstance(table, dict):
+            continue
+        for key in NOT_KEYS & table.keys():
+            why = "it is the table [nats]" if key == "connection" else "a hook's name is its key"
+            problems.add((*at, key), f"cannot be set in a file: {why}", "leave it out")
+        if table.keys() <= HookSpec.model_fields.keys():  # otherwise the missing key may only be misspelt
+            check_given(table, problems, at, kinds=tuple(KINDS_OF_HOOK))
+        check_observe(table.get("observe"), problems, (*at, "observe"))
+        check_env(table.get("env"), problems, (*at, "env"), found=found)
+        check_dir(table.get("dir"), problems, (*at, "dir"))
+        stages = table["stages"] if isinstance(table.get("stages"), list) else []
+        for index, stage in enumerate(
+            stages[: 2 * len(STAGES)]
+        ):  # a longer list names a stage twice, or an unknown one
+            if stage in stages[:index]:
+                problems.add((*at, "stages", index), f"{quoted(stage)} is named twice")
+        if table.get("guard") is True and "before_tool" not in stages and all(stage in STAGES for stage in stages):
+            problems.add((*at, "guard"), "has no effect: its stages do not name before_tool")
+
+
+def _table(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def schema() -> dict[str, Any]:
+    """The JSON Schema of this format."""
+    made = {"$schema": "https://json-schema.org/draft/2020-12/schema", **NativeFile.model_json_schema()}
+    hook = made["$defs"]["HookSpec"]
+    for key in NOT_KEYS:
+        del hook["properties"][key]
+    hook["properties"]["observe"]["items"] = {"enum": sorted(KINDS)}
+    hook["properties"]["command"]["minItems"] = 1
+    hook["oneOf"] = [{"required": [kind]} for kind in KINDS_OF_HOOK]
+    hook["anyOf"] = [{"required": [key], "properties": {key: {"minItems": 1}}} for key in ("stages", "observe")]
+    made["anyOf"] = [
+        {"required": ["hooks"]},
+        {"required": ["model"]},
+        {"required": ["foreign"]},
+    ]
+    return made

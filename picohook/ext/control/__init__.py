@@ -1,0 +1,1 @@
+"""The socket through which a running host is inspected and controlled."""

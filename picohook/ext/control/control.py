@@ -1,0 +1,196 @@
+"""The control socket: clients inspect and control a running host. No payloads go through it.
+
+It speaks JSON-RPC 2.0 over a Unix socket that only its owner may open, one message a line.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any
+
+from ...engine.order import in_order, layer
+from ...hooks.base import StateChange
+from ...model.decisions import Outcome
+from ...model.proof import Proof
+from ...model.stages import STAGES
+from ...rpc.connection import Connection, ConnectionLimits, two_descriptors
+from ...rpc.dispatch import Dispatcher, Method, Params
+from ...rpc.jsonrpc import REFUSED
+from ...rpc.listening_socket import ListeningSocket
+from ...rpc.socket_server import SocketServer
+
+if TYPE_CHECKING:
+    import os
+    import socket
+    from collections.abc import Mapping
+
+    from ...engine.engine import Engine
+    from ...engine.status import Reloaded
+    from ...observe.log import Log
+
+MAX_CLIENTS = 32
+NOUN = "the control socket"
+LIMITS = ConnectionLimits(line=64 * 1024, in_flight=8, unread_notifications=1024, drain=0.0)
+
+
+async def open_control(host: Engine, path: str | os.PathLike[str], log: Log) -> SocketServer:
+    """The server of a host's control socket, listening. Raises `PicohookError`."""
+    context = functools.partial(ControlContext, host)
+
+    def handle(connection: socket.socket) -> Connection:
+        return Connection(DISPATCHER, context, two_descriptors(connection), limits=LIMITS, log=log, noun=NOUN)
+
+    return SocketServer(await ListeningSocket.at_path(path, NOUN), handle, MAX_CLIENTS, log)
+
+
+class ControlContext:
+    """One client's access to a host."""
+
+    def __init__(self, host: Engine, connection: Connection) -> None:
+        self.host = host
+        self._connection = connection
+
+    def notify(self, change: StateChange | Outcome[Any] | Reloaded | Proof) -> None:
+        """Notify the client of a change that it watches."""
+        self._connection.notify(*_notification(change))
+
+    async def aclose(self) -> None:
+        """The connection has ended."""
+        self.host.on_change.discard(self.notify)
+
+
+def _notification(change: StateChange | Outcome[Any] | Reloaded | Proof) -> tuple[str, Mapping[str, Any]]:
+    """The method and params of the notification."""
+    if isinstance(change, StateChange):
+        return "state", {"hook": change.hook, "state": change.state, "pid": change.pid}
+    if isinstance(change, Proof):
+        return "proof", change.wire()
+    if not isinstance(change, Outcome):
+        return "reloaded", change.wire()
+    trail = [{key: value for key, value in entry.wire().items() if key != "notes"} for entry in change.trail]
+    params = {"stage": change.stage, "action": change.action, "hook": change.hook, "reason": change.reason}
+    return "outcome", params | {"trail": trail} | ({} if change.approved is None else {"approved": change.approved})
+
+
+class HookParams(Params):
+    """Which hook."""
+
+    hook: str
+
+
+async def _status(context: ControlContext, _: Params) -> dict[str, Any]:
+    return context.host.status().wire()
+
+
+async def _list(context: ControlContext, _: Params) -> dict[str, Any]:
+    host = context.host
+    stages = {
+        name: [
+            {
+                "hook": hook.name,
+                "layer": layer(hook),
+                "timeout": hook.spec.timeout_at(name, host.timeouts, approves=stage.approves),
+            }
+            for hook in host.asked_at(name)
+        ]
+        for name, stage in STAGES.items()
+    }
+    observers = [
+        {"hook": hook.name, "layer": layer(hook), "observe": [*hook.spec.observe]}
+        for hook in in_order(host.hooks)
+        if hook.spec.observe
+    ]
+    return {"stages": {name: hooks for name, hooks in stages.items() if hooks}, "events": observers}
+
+
+async def _metrics(context: ControlContext, _: Params) -> str:
+    from ..prometheus.metrics import prometheus  # noqa: PLC0415 - needs an extra
+
+    return prometheus(context.host.status().wire())
+
+
+async def _reload(context: ControlContext, _: Params) -> dict[str, Any]:
+    return (await context.host.reload()).wire()
+
+
+async def _prove(context: ControlContext, _: Params) -> list[dict[str, Any]]:
+    return [proof.wire() for proof in await context.host.prove_life()]
+
+
+async def _reset(context: ControlContext, params: HookParams) -> bool:
+    context.host.reset(params.hook)
+    return True
+
+
+async def _restart(context: ControlContext, params: HookParams) -> bool:
+    context.host.restart(params.hook)
+    return True
+
+
+async def _watch(context: ControlContext, _: Params) -> bool:
+    context.host.on_change.add(context.notify)
+    return True
+
+
+_NAMES = {"type": "array", "items": {"type": "string"}}
+_STATUS = {
+    "type": "object",
+    "properties": {
+        "hooks": {"type": "array", "items": {"type": "object"}},
+        "containment": {"type": "string"},
+        "log_failures": {"type": "integer"},
+        "containment_lacks": {"type": "object"},
+        "proof_of_life": {"type": ["object", "null"]},
+    },
+    "required": ["hooks", "containment", "log_failures", "containment_lacks", "proof_of_life"],
+}
+_HOOKS = {
+    "type": "object",
+    "properties": {
+        "stages": {
+            "type": "object",
+            "additionalProperties": {"type": "array", "items": {"type": "object"}},
+        },
+        "events": {"type": "array", "items": {"type": "object"}},
+    },
+    "required": ["stages", "events"],
+}
+_RELOADED = {
+    "type": "object",
+    "properties": {
+        **dict.fromkeys(("added", "removed", "changed", "kept"), _NAMES),
+        "failed": {"type": "object", "additionalProperties": {"type": "string"}},
+    },
+    "required": ["added", "removed", "changed", "kept", "failed"],
+}
+
+CONTROL_METHODS = (
+    Method("status", "The state of every hook, in the form of `HostStatus`.", _status, result=_STATUS),
+    Method(
+        "list", "The hooks of each stage in the order they are asked, and what each observes.", _list, result=_HOOKS
+    ),
+    Method("metrics", "Counts and times, in Prometheus' text format.", _metrics, result={"type": "string"}),
+    Method(
+        "reload",
+        "Read the configuration again, and apply it without losing a call.",
+        _reload,
+        result=_RELOADED,
+        errors=(REFUSED,),
+    ),
+    Method(
+        "prove",
+        "Ask the hooks now about harmful calls that they must deny, as a proof of life, and return the verdicts.",
+        _prove,
+        result={"type": "array", "items": {"type": "object"}},
+    ),
+    Method("reset", "Start a hook again after it was given up.", _reset, HookParams, errors=(REFUSED,)),
+    Method("restart", "End a hook's process and start a new one.", _restart, HookParams, errors=(REFUSED,)),
+    Method(
+        "watch",
+        "Send every change from now on, until the connection ends: notifications `state`, `outcome`, `proof` and `reloaded`.",
+        _watch,
+    ),
+)
+"""Every method of the control socket. The sidecar has them too."""
+
+DISPATCHER = Dispatcher(CONTROL_METHODS)

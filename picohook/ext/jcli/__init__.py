@@ -1,0 +1,1 @@
+"""j-cli's configuration."""

@@ -1,0 +1,226 @@
+"""The NATS servers of a configuration: whether they let anybody do what no picohook host or worker has to."""
+
+import asyncio
+import contextlib
+import json
+import secrets
+import ssl
+import time
+from collections.abc import AsyncIterator
+from functools import partial
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import anyio.to_thread
+
+from ...cli.doctor.findings import Finding, Level
+from ...model.spec import NatsSettings
+from ...projects.layers import Layers
+from . import subjects
+from .connection import identity, tls_of
+
+if TYPE_CHECKING:
+    from nats.aio.client import Client
+
+_WAIT = 2.0
+"""Seconds for a connection, and for the server's answer."""
+_REFUSALS = 0.5
+"""Seconds for the server's refusals, which may come after its answer to a ping."""
+_HANGS = 4.0
+"""Seconds for which a connection answers no ping. The server has to end it meanwhile."""
+_PAGE = "docs/how-to/operate-a-fleet.md"
+
+
+async def examine(found: Layers, routes: tuple[str, ...], host: NatsSettings | None) -> list[Finding]:
+    """Return the findings about the servers in `[nats]`, and about the `routes` of their cluster.
+
+    `host` is the connection of a host whose questions this worker must not answer anywhere but in the host's inbox.
+    """
+    settings = found.nats
+    if settings is None:
+        return []
+    findings = []
+    for server in settings.servers:
+        findings += [await _encrypted(server), await _anonymous(server, settings)]
+    serves = sorted(spec.name for spec in found.hooks if spec.nats is None and spec.asked_at)
+    is_worker = bool(serves) and all(spec.nats is None for spec in found.hooks)
+    server = settings.servers[0]
+    try:
+        findings.append(await _permissions(server, settings, serves if is_worker else []))
+        if is_worker and host is not None:
+            findings.append(await _answers(server, settings, host, serves[0]))
+        findings.append(await _hanging(server, settings))
+    except Exception as error:  # noqa: BLE001 - nats-py raises many kinds
+        hint = "read why, and the server's log"
+        findings.append(
+            Finding(Level.ERROR, server, "key", f"no connection: {str(error) or type(error).__name__}", hint)
+        )
+    return [*findings, *[await _route(route) for route in routes]]
+
+
+@contextlib.asynccontextmanager
+async def _connected(server: str, options: dict[str, Any], refused: list[str]) -> AsyncIterator["Client"]:
+    """A client. What the server refuses is added to `refused`."""
+    from nats.aio.client import Client  # noqa: PLC0415 - an extra
+
+    async def failed(error: Exception) -> None:
+        refused.append(str(error))
+
+    client = Client()
+    try:
+        async with asyncio.timeout(2 * _WAIT):
+            await client.connect(server, allow_reconnect=False, connect_timeout=2, error_cb=failed, **options)
+        yield client
+    finally:
+        with contextlib.suppress(Exception):
+            async with asyncio.timeout(_WAIT):
+                await client.close()
+
+
+async def _encrypted(server: str) -> Finding:
+    parts = urlsplit(server)
+    try:
+        info = await _greeting(parts.hostname or "", parts.port or 4222)
+    except (OSError, TimeoutError, ValueError) as error:
+        hint = "start it, or correct `servers`"
+        return Finding(
+            Level.ERROR, server, "encryption", f"it cannot be reached: {str(error) or 'it says nothing'}", hint
+        )
+    if info.get("tls_required") or info.get("tls_available"):
+        return Finding(Level.OK, server, "encryption", "it demands TLS")
+    hint = f"give it a certificate, `tls` in its configuration: {_PAGE}"
+    return Finding(Level.ERROR, server, "encryption", "whoever sees the network reads questions and answers", hint)
+
+
+async def _anonymous(server: str, settings: NatsSettings) -> Finding:
+    context = tls_of(settings)
+    try:
+        async with _connected(server, {} if context is None else {"tls": context}, []):
+            hint = f"give each host and each worker a key, `accounts` in its configuration: {_PAGE}"
+            return Finding(Level.ERROR, server, "anonymous", "anybody may connect, without a key", hint)
+    except Exception:  # noqa: BLE001 - nats-py raises many kinds
+        return Finding(Level.OK, server, "anonymous", "it refuses a client without a key")
+
+
+async def _permissions(server: str, settings: NatsSettings, serves: list[str]) -> Finding:
+    """Try what this key must not do: nothing of it has an effect, not even where it is allowed."""
+    tenant, other = settings.tenant, f"doctor-{secrets.token_hex(4)}"
+    publish = [
+        "doctor.anything",
+        "$JS.API.INFO",
+        "$SRV.PING",
+        f"$KV.{other}.x",
+        subjects.rpc(tenant, other, "x", other),
+    ]
+    publish += [subjects.cancel(tenant, other, other)]
+    listen = [(">", ""), ("_INBOX.>", ""), (f"{subjects.inbox(other)}.>", "")]
+    if serves:
+        listen += [(subjects.rpc(tenant, name, "*", "*"), "") for name in serves]
+    else:
+        publish += [f"{subjects.inbox(other)}.x"]
+        listen += [(subjects.rpc(tenant, name, "*", "*"), name) for name in ("policy", "*")]
+    refused: list[str] = []
+    async with _connected(server, identity(settings), refused) as client:
+        for subject in publish:
+            await client.publish(subject, b"")
+        for subject, queue in listen:
+            await client.subscribe(subject, queue=queue)
+        await client.flush(_WAIT)  # type: ignore[arg-type]  # it takes fractions
+        await asyncio.sleep(_REFUSALS)
+    tried = {f'publish to "{subject}"': f"publish {subject}" for subject in publish}
+    tried |= {f'subscription to "{subject}"': f"listen to {subject}" for subject, _ in listen}
+    refusals = "\n".join(refused).lower()
+    allowed = [what.replace(other, "*") for said, what in tried.items() if said.lower() not in refusals]
+    whose = "a worker" if serves else "a host"
+    if not allowed:
+        return Finding(Level.OK, server, "permissions", f"the key may do nothing that {whose} does not have to")
+    hint = f"give it the permissions of {whose}: {_PAGE}"
+    return Finding(Level.ERROR, server, "permissions", f"the key may {', '.join(allowed)}", hint)
+
+
+async def _answers(server: str, worker: NatsSettings, host: NatsSettings, hook: str) -> Finding:
+    """Try whether the worker may answer at a subject that only a question names."""
+    refused: list[str] = []
+    name, elsewhere = host.host, f"doctor.{secrets.token_hex(8)}"
+    subject = subjects.cancel(worker.tenant, hook, name)
+    async with (
+        _connected(server, identity(worker), refused) as client,
+        _connected(server, identity(host), refused) as asking,
+    ):
+        heard = await client.subscribe(subjects.cancel(worker.tenant, hook, "*"))
+        await client.flush(_WAIT)  # type: ignore[arg-type]  # it takes fractions
+        await asking.publish(subject, b"{}", elsewhere)
+        async with asyncio.timeout(_WAIT):
+            while (await heard.next_msg(_WAIT)).reply != elsewhere:
+                pass
+        await client.publish(elsewhere, b"")
+        await client.flush(_WAIT)  # type: ignore[arg-type]  # it takes fractions
+    if any(elsewhere in why for why in refused):
+        return Finding(Level.OK, server, "answers", "the worker may answer hosts alone")
+    hint = f"take `allow_responses` out of the worker's permissions: {_PAGE}"
+    message = "the worker may answer at every subject that a question names, such as another host's or a stream's"
+    return Finding(Level.ERROR, server, "answers", message, hint)
+
+
+async def _hanging(server: str, settings: NatsSettings) -> Finding:
+    kept, version = await anyio.to_thread.run_sync(partial(_hang, server, settings))
+    if kept:
+        hint = f"set `ping_interval` and `ping_max` in its configuration: {_PAGE}"
+        message = f"it keeps a connection that answers nothing for {_HANGS:g} s: workers that hang get questions"
+        return Finding(Level.WARNING, server, "hanging", message, hint)
+    if version < (2, 10):
+        message = "before 2.10, a server sends no pings to a connection that gets questions: workers that hang get more"
+        return Finding(Level.WARNING, server, "hanging", message, "use a server of NATS 2.10 or newer")
+    return Finding(Level.OK, server, "hanging", f"it ends a connection that answers nothing for {_HANGS:g} s")
+
+
+def _hang(server: str, settings: NatsSettings) -> tuple[bool, tuple[int, int]]:
+    """Connect, do nothing for a while, and return whether the connection is still there, and the server's version."""
+
+    async def hang() -> tuple[bool, tuple[int, int]]:
+        async with _connected(server, identity(settings), []) as client:
+            version = client.connected_server_version.major, client.connected_server_version.minor
+            time.sleep(_HANGS)  # noqa: ASYNC251 - it stops this event loop, which is the point
+            with contextlib.suppress(Exception):
+                await client.flush(_WAIT)  # type: ignore[arg-type]  # it takes fractions
+                return True, version
+            return False, version
+
+    return asyncio.run(hang())
+
+
+async def _route(route: str) -> Finding:
+    """Try whether a server without a certificate gets as far as to send its password."""
+    host, _, port = route.rpartition(":")
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    message = "a server without a certificate can join the cluster"
+    try:
+        info = await _greeting(host, int(port))
+    except TimeoutError:  # it waits for TLS
+        try:
+            info = await _greeting(host, int(port), context)
+        except (OSError, TimeoutError, ValueError):
+            return Finding(Level.OK, route, "cluster", "it demands a certificate from a server")
+    except (OSError, ValueError) as error:
+        return Finding(Level.NOTE, route, "cluster", f"it was not tried: {error}", "name the address of its routes")
+    if not info.get("auth_required"):
+        message += ", and needs no password"
+    hint = f"set `authorization` and `tls` with `verify` in `cluster`: {_PAGE}"
+    return Finding(Level.ERROR, route, "cluster", message, hint)
+
+
+async def _greeting(host: str, port: int, context: ssl.SSLContext | None = None) -> dict[str, object]:
+    """The first line of a server. Raises `OSError`, `TimeoutError` or `ValueError`."""
+    async with asyncio.timeout(_WAIT):
+        reader, writer = await asyncio.open_connection(host, port, ssl=context)
+        try:
+            line = await reader.readline()
+        finally:
+            writer.close()
+            with contextlib.suppress(Exception):
+                await writer.wait_closed()
+    info = json.loads(line.removeprefix(b"INFO "))
+    if not isinstance(info, dict):
+        raise ValueError("it is no server of NATS")
+    return info

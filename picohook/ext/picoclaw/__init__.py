@@ -1,0 +1,1 @@
+"""PicoClaw's configuration."""

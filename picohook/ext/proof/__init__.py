@@ -1,0 +1,1 @@
+"""Proofs of life: harmful calls that hooks must deny."""

@@ -1,0 +1,263 @@
+"""Records a host's questions to its hooks, their answers, and the events that they are told of."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import stat
+import time
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ...engine.listener import Account, Listener
+from ...errors import EncodeError, PicohookError
+from ...hooks.base import DecidedHook
+from ...journal.writer import BackgroundWriter
+from ...model.decisions import Retry
+from ...model.payloads import Payload
+from ...model.spec import WholeModeSpec
+from ...observe.log import Log
+from ...protocol.codec import encode
+from ...wire.text import escape
+from ...wire.version import VERSION as PICOHOOK
+from ...wire.written_files import open_to_write
+from .format import SETTINGS, VERSION, decision_to_json
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Sequence
+
+    from ...hooks.base import Hook
+    from ...model.decisions import Asked, Decision, Outcome
+    from ...model.encoded import Encoded
+    from ...model.events import Event
+    from ...model.stages import Stage
+    from ...observe.log import Logger
+    from ...protocol.raw_line import RawLine
+
+P = TypeVar("P", bound=Payload)
+
+BEGINNING = b'{"type":"record",'
+"""The first bytes of every record."""
+
+
+class RecordListener(Listener):
+    """Makes the lines of a record, and passes each to `put`."""
+
+    def __init__(self, put: Callable[[bytes], None]) -> None:
+        self._put = put
+        self._began = time.monotonic()
+        self._chains = 0
+        self._known: dict[str, Hook] = {}
+
+    def opened(self) -> None:
+        self._began = time.monotonic()
+        now = datetime.now(UTC).isoformat()
+        self._put(encode({"type": "record", "version": VERSION, "time": now, "picohook": PICOHOOK}) + b"\n")
+
+    def begin(self, stage: Stage[P], payload: P) -> Account[P]:
+        self._chains += 1
+        return _ChainLines(self, self._chains, stage, payload)
+
+    def told(self, event: Event, hooks: Sequence[Hook]) -> None:
+        for hook in hooks:
+            self.know(hook)
+        line: dict[str, Any] = {"event": event.kind, "payload": event.payload}
+        meta = {name: value for name, value in event.meta.wire().items() if value}
+        self.write("event", line | ({"meta": meta} if meta else {}) | {"hooks": [hook.name for hook in hooks]})
+
+    def line(self, line: RawLine) -> None:
+        self.write("wire", {"hook": line.hook, "sent": line.sent, "line": line.text})
+
+    def closed(self) -> None:
+        self.write("close", {})
+
+    def now(self) -> float:
+        """Seconds since the host started."""
+        return round(time.monotonic() - self._began, 6)
+
+    def write(self, kind: str, values: dict[str, Any], params: bytes | None = None, *, at: float | None = None) -> None:
+        """Put one line. `params` are encoded as JSON already."""
+        line = encode({"type": kind, "at": self.now() if at is None else at, **values})
+        self._put(line + b"\n" if params is None else b'%b,"params":%b}\n' % (line[:-1], params))
+
+    def know(self, hook: Hook) -> None:
+        """Put the line of a hook, unless it was put before."""
+        if self._known.get(hook.name) is hook or isinstance(hook, DecidedHook):
+            return
+        self._known[hook.name] = hook
+        settings = hook.spec.model_dump(mode="json", include=set(SETTINGS), exclude_defaults=True)
+        line = {"hook": hook.name, "runs": hook.spec.runs, "settings": settings}
+        self.write("hook", line | ({"whole_modes": True} if isinstance(hook.spec, WholeModeSpec) else {}))
+
+
+class _ChainLines(Account[P]):
+    """The lines of one chain. They begin with its first question, since a payload without a JSON form is never asked about."""
+
+    def __init__(self, listener: RecordListener, number: int, stage: Stage[P], payload: P) -> None:
+        super().__init__(stage, payload)
+        self._listener = listener
+        self._original = payload
+        """The payload without the marks of later listeners."""
+        self._of = {"chain": number}
+        self._at = listener.now()
+        self._resumed: dict[str, Any] = {}
+        self._written: P | None = None
+        """The payload whose params were written last."""
+
+    def resumed(self, answered: tuple[str, Decision] | None, skip: Collection[str]) -> None:
+        if answered is not None:
+            self._resumed["said"] = {"hook": answered[0], **decision_to_json(answered[1])}
+        self._resumed["without"] = sorted(skip)
+
+    def asking(self, hook: Hook, encoded: Encoded[P]) -> None:
+        self._begin(encoded.params() if encoded.payload is self._original else None)
+        self._listener.know(hook)
+        line = self._of | {"hook": hook.name} | ({"stands_in": True} if isinstance(hook, DecidedHook) else {})
+        self._listener.write("ask", line, self._params(encoded))
+
+    def asked(self, hook: Hook, encoded: Encoded[P], asked: Asked[P]) -> None:
+        self._begin(encoded.params() if encoded.payload is self._original else None)
+        entry, decision = asked.entry, asked.decision
+        line: dict[str, Any] = {
+            **self._of,
+            "hook": hook.name,
+            "action": decision.action,
+            "seconds": round(entry.duration, 6),
+            "failed": asked.entry.failure,
+            "error": entry.error,
+            "reason": decision.reason,
+            "feedback": decision.feedback if isinstance(decision, Retry) else "",
+            "notes": entry.notes.wire() if entry.notes is not None else None,
+            "result": None if asked.result is None else asked.result.wire(),
+            "retries": entry.retries,
+            "answer": _plain(asked.answer),
+        }
+        self._listener.write("answer", _without_defaults(line), self._params(asked.encoded))
+
+    def concluded(self, outcome: Outcome[P]) -> None:
+        self._begin(None)
+        line: dict[str, Any] = {
+            **self._of,
+            "action": outcome.action,
+            "approved": outcome.approved,
+            "reason": outcome.reason,
+            "feedback": outcome.feedback,
+            "result": None if outcome.result is None else outcome.result.wire(),
+            "hook": outcome.hook,
+            "skipped": [entry.hook for entry in outcome.trail if entry.skipped],
+        }
+        self._listener.write("end", _without_defaults(line))
+
+    def abandoned(self, error: BaseException) -> None:
+        if self._written is not None:
+            self._listener.write("abandoned", {**self._of, "why": type(error).__name__})
+
+    def _begin(self, params: bytes | None) -> None:
+        if self._written is None:
+            params = encode(self._original.wire()) if params is None else params
+            self._listener.write("begin", {**self._of, "stage": self.stage.name, **self._resumed}, params, at=self._at)
+            self._written = self._original
+
+    def _params(self, encoded: Encoded[P]) -> bytes | None:
+        if encoded.payload is self._written:
+            return None
+        self._written = encoded.payload
+        return encoded.params()
+
+
+def _plain(answer: Any) -> Any:
+    """Returns an answer as JSON, or its `repr` if a Python function returned something without a JSON form."""
+    try:
+        encode(answer)
+    except EncodeError:
+        return repr(answer)
+    return answer
+
+
+def _without_defaults(line: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in line.items() if value is False or value or name in {"chain", "seconds"}}
+
+
+class Recorder(RecordListener):
+    """Records a host in a file: `Host(hooks, listeners=[Recorder("session.jsonl")])`.
+
+    Only the owner may read the file, because it holds all payloads. An existing record is replaced. Any other existing file is
+    left as it is, and the host does not start.
+
+    A thread writes the file. The host waits for it only at its end, for at most five seconds. If the file cannot be written,
+    the failure is logged once, the lines written so far stay, and `lost` counts the others.
+
+    With `wire`, the record also has the raw lines of every process: its standard input and its standard output.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, wire: bool = False, logger: Logger | None = None) -> None:
+        super().__init__(self._take)
+        self.path = os.fspath(path)
+        self.wants_lines = wire
+        self._log = Log(logger)
+        self._writer: BackgroundWriter | None = None
+        self._logged = False
+
+    @property
+    def lost(self) -> int:
+        """The number of lines that could not be written."""
+        return 0 if self._writer is None else self._writer.lost
+
+    def opened(self) -> None:
+        if self._writer is not None:
+            raise PicohookError("a recorder is for one host: make another one")
+        self._writer = BackgroundWriter(open_record(self.path))
+        super().opened()
+
+    def closed(self) -> None:
+        super().closed()
+        assert self._writer is not None
+        self._writer.close()
+        self._log_failure(self._writer)
+
+    def _take(self, line: bytes) -> None:
+        assert self._writer is not None
+        self._writer.put(line)
+        self._log_failure(self._writer)
+
+    def _log_failure(self, writer: BackgroundWriter) -> None:
+        if writer.failure and not self._logged:
+            self._logged = True
+            self._log.error("the record cannot be written, and ends here", path=self.path, why=writer.failure)
+
+
+def open_record(path: str) -> int:
+    """Returns a descriptor to write a record to. Only the owner may read the file. Raises `PicohookError`."""
+    try:
+        special = os.path.exists(path) and not os.path.isfile(path)
+        # A pipe is only written to: without a reader this is an error, and does not block the host's start for ever.
+        flags = os.O_WRONLY if special else os.O_RDWR | os.O_CREAT
+        descriptor = open_to_write(path, flags)
+    except OSError as error:
+        raise _unwritable(path, error) from None
+    try:
+        if stat.S_ISREG(os.fstat(descriptor).st_mode):
+            _require_record(path, descriptor)
+            os.fchmod(descriptor, 0o600)
+            os.ftruncate(descriptor, 0)
+        os.set_blocking(descriptor, True)
+    except BaseException as error:
+        os.close(descriptor)
+        if isinstance(error, OSError):
+            raise _unwritable(path, error) from None
+        raise
+    return descriptor
+
+
+def _require_record(path: str, descriptor: int) -> None:
+    """Raise `PicohookError` unless this host alone writes the file, and it holds a record or nothing: it will be emptied."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise PicohookError(f"{escape(path)} is being written by another host: name another file") from None
+    if os.pread(descriptor, len(BEGINNING), 0) not in {b"", BEGINNING}:
+        raise PicohookError(f"{escape(path)} exists, and is not a record: name another file")
+
+
+def _unwritable(path: str, error: OSError) -> PicohookError:
+    return PicohookError(f"{escape(path)} cannot be written: {error.strerror}")

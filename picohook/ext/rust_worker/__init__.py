@@ -1,0 +1,1 @@
+"""The Rust worker: a program that is started for each call."""

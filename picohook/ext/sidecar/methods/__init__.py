@@ -1,0 +1,31 @@
+"""The sidecar's methods: the stages, events, sessions and turns, and those of the control socket."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ....rpc.dispatch import Method, Params
+from ...control.control import CONTROL_METHODS
+from .sessions import SESSION_METHODS
+from .stages import STAGE_METHODS
+from .tool_calls import TOOL_METHODS
+from .turns import TURN_METHODS
+
+if TYPE_CHECKING:
+    from .context import SidecarContext
+
+
+async def _shutdown(context: SidecarContext, _: Params) -> bool:
+    context.end()
+    return True
+
+
+METHODS = (
+    *STAGE_METHODS,
+    *SESSION_METHODS,
+    *TURN_METHODS,
+    *TOOL_METHODS,
+    *CONTROL_METHODS,
+    Method("shutdown", "End the server when all open requests are answered.", _shutdown),
+)
+"""Every method of the sidecar."""

@@ -1,0 +1,96 @@
+"""`picohook shim`: your hooks in the agent of another vendor."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ...cli import output
+from ...cli.command import App, require_file, seconds
+from ...cli.json_files import JsonFile
+from ...errors import ConfigError
+from ...projects import layers
+from .shim.files import hook_file, put_in, take_out
+from .shim.vendor import VendorAgent
+from .shim.vendors import VENDORS
+
+app = App()
+
+
+@app.command()
+def shim(
+    vendor: Annotated[
+        str,
+        typer.Argument(metavar="VENDOR", help=f"The agent: {', '.join(VENDORS)}.", show_default=False),
+    ],
+    *,
+    project: Annotated[
+        bool,
+        typer.Option("--project", help="Write to this directory's hook file. Default: your own, for all projects."),
+    ] = False,
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            "--config",
+            metavar="FILE",
+            help="Ask the hooks of this configuration. Default: your own, and those of the agent's project if you trust it.",
+            show_default=False,
+        ),
+    ] = None,
+    timeout: Annotated[
+        float,
+        typer.Option(
+            "--timeout",
+            metavar="SECONDS",
+            parser=seconds(1),
+            help="How long the agent waits for an answer, within its own limit.",
+        ),
+    ] = 300.0,
+    remove: Annotated[bool, typer.Option("--remove", help="Remove the entries again.")] = False,
+) -> None:
+    """Use your hooks in the agent of another vendor.
+
+    Writes an entry for each event into the vendor's hook file. The agent then asks a small client, and the client asks your
+    hooks, which a host keeps running. Your own entries stay. A backup of the file is kept beside it.
+    """
+    known = VENDORS.get(vendor)
+    if known is None:
+        raise typer.BadParameter(f"must be one of {', '.join(VENDORS)}, not {vendor}")
+    here = Path.cwd() if project else None
+    if config is not None:
+        if here is not None:
+            raise typer.BadParameter(
+                "names a file of this machine: leave it out, or leave out --project", param_hint="--config"
+            )
+        require_file(config)
+    path = hook_file(known, here)
+    file = JsonFile.read(path, missing=dict(known.file), project=here)
+    if remove:
+        gone = take_out(file, known)
+        output.line(f"{file.path} is as it was without picohook" if gone else "nothing to change")
+        return
+    changed = put_in(file, vendor, known, timeout, config)
+    output.line(f"{file.path} asks picohook now" if changed else f"{file.path} asks picohook already")
+    if changed and file.backup.exists():
+        output.line(f"Its backup is {file.backup}")
+    output.line(f"Events: {', '.join(known.events)}")
+    output.line(known.opens)
+    _warn(known, file, here, config)
+
+
+def _warn(vendor: VendorAgent, file: JsonFile, project: Path | None, config: Path | None) -> None:
+    """Warn about reasons why the shim has no effect: hooks that are switched off, and a configuration with mistakes."""
+    if isinstance(file.document, dict) and file.document.get("disableAllHooks") is True:
+        output.warn(f"{file.path}: disableAllHooks is true: {vendor.title} runs no hooks")
+    try:
+        found = layers.named(config) if config else layers.discover(project, without=vendor.runs)
+        if config is None:
+            found.require_trust()
+    except ConfigError as error:
+        output.warn(f"every call will be denied until you correct this: {error}")
+        return
+    for note in found.notes:
+        output.warn(str(note))
+    unasked = [hook.name for hook in found.hooks if {"before_llm", "after_llm"} & {*hook.stages}]
+    if unasked:
+        output.warn(f"{vendor.title} does not ask at before_llm and after_llm: {', '.join(unasked)}")

@@ -1,0 +1,98 @@
+"""Reads the hook files that a configuration or a program names. The readers are imported when a file needs them."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ....config import files, syntax
+from ....config.problems import Problems, dotted
+from .vendors import form_of, vendor_of
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from ....config.document import Config
+    from ....config.tables import ForeignTable
+    from ....model.spec import HookSpec
+    from ..contract import Failures
+    from ..dialects import DialectName
+    from ..tools import ToolAlias
+
+
+def read_foreign(dialect: str, document: dict[str, Any], problems: Problems, config: Config) -> Config:
+    """The configuration with the hooks of another agent's file."""
+    from .reader import read_with  # noqa: PLC0415 - few configurations need it
+
+    return read_with(form_of(dialect), document, problems, config)
+
+
+def read_tables(
+    tables: Sequence[ForeignTable], problems: Problems, config: Config, *, taken: Collection[str]
+) -> Config:
+    """Returns the configuration with the hooks of all files in `[[foreign]]`, and with time for them in the chain."""
+    from .hooks import with_room  # noqa: PLC0415 - likewise
+    from .reader import read_with  # noqa: PLC0415 - likewise
+
+    hooks, key_paths, warnings = [], {}, []
+    names = set(taken)
+    for index, table in enumerate(tables):
+        path = config.path.parent / Path(table.file).expanduser()
+        own = Problems(str(path))
+        document, _ = syntax.parse(files.read(path, own), syntax.suffix_of(path), own)
+        path = Path(os.path.realpath(path.parent)) / path.name
+        dialect = table.dialect or vendor_of(document, path)
+        if dialect is None:
+            problems.fail(
+                ("foreign", index, "file"), "does not show which agent's hooks it has", 'set dialect = "claude"'
+            )
+        read = read_with(form_of(dialect), document, own, replace(config, path=path, work=config.project), table)
+        own.check()
+        new = {}
+        for hook in read.hooks:
+            name, number = hook.name, 2
+            while name in names:
+                name, number = f"{hook.name}-{number}", number + 1
+            names.add(name)
+            new[hook.name] = name
+            key_paths[name] = dotted(("foreign", index)) + f" {read.key_paths[hook.name]}"
+        hooks += [
+            hook.model_copy(update={"name": new[hook.name], "after": tuple(new[other] for other in hook.after)})
+            for hook in read.hooks
+        ]
+        warnings += [f"{dotted(('foreign', index))} {warning}" for warning in read.warnings]
+    return replace(
+        config,
+        hooks=tuple(hooks),
+        key_paths=key_paths,
+        warnings=tuple(warnings),
+        timeouts=with_room(config.timeouts, hooks),
+    )
+
+
+def foreign_hooks(
+    file: str | os.PathLike[str],
+    *,
+    dialect: DialectName | None = None,
+    failures: Failures = "strict",
+    tools: Mapping[str, ToolAlias] | None = None,
+) -> list[HookSpec]:
+    """The hooks of another agent's file, for `Host`. Naming the file is consent to run them. Raises `ConfigError`.
+
+    `dialect` names the agent, if the file's path and form do not show it. `failures` is "strict" or "vendor". `tools` maps
+    tools of the host to the agent's. A handler may take minutes: give the host a `Timeouts(chain=...)` that is long enough.
+    """
+    from ....config.document import Config  # noqa: PLC0415 - likewise
+    from ....config.tables import ForeignTable  # noqa: PLC0415 - likewise
+    from ....model.spec import Timeouts  # noqa: PLC0415 - likewise
+
+    here, path = Path.cwd(), Path(file).absolute()
+    config = Config(
+        path=here / "x", project=here, work=here, dialect="native", digest="", found=False, timeouts=Timeouts()
+    )
+    table = ForeignTable(file=str(path), dialect=dialect, failures=failures, tools=dict(tools or {}))
+    problems = Problems(str(path))
+    read = read_tables([table], problems, config, taken=())
+    return [hook.model_copy(update={"source": str(path)}) for hook in read.hooks]

@@ -1,0 +1,198 @@
+"""Reads the hook file of another agent by its form."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from ....config.checks import validate
+from ....config.problems import Problems, dotted, meant, quoted
+from ....config.tables import ForeignTable
+from ....model.expressions import ADVICE
+from ..contract import Rule
+from ..dialects import dialect_of
+from ..shim_entry import is_shim
+from ..spec import Handler
+from .checks import meant_tool, mistake, setting_warnings, why_unsupported
+from .handler_table import GroupTable
+from .hooks import HookMaker, in_order, with_room
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from ....config.document import Config
+    from ....config.problems import KeyPath
+    from ..contract import Row
+    from ..spec import GroupSpec
+    from .form import Form
+    from .handler_table import HandlerTable
+
+
+def read_with(
+    form: Form, document: Mapping[str, Any], problems: Problems, config: Config, options: ForeignTable | None = None
+) -> Config:
+    """Returns the configuration with the hooks of a hook file."""
+    reader = FileReader(form, config, options or ForeignTable(file=str(config.path)), problems, document)
+    hooks = reader.read(document.get("hooks"))
+    return replace(
+        config,
+        hooks=tuple(hooks),
+        key_paths={hook.name: dotted(("hooks", hook.filter.event)) for hook in hooks},
+        timeouts=with_room(config.timeouts, hooks),
+        enabled=not reader.settings.off,
+        warnings=tuple(reader.warnings),
+        picoclaw=None,
+    )
+
+
+class FileReader:
+    """Reads one file into hooks, one for each event."""
+
+    def __init__(
+        self, form: Form, config: Config, options: ForeignTable, problems: Problems, document: Mapping[str, Any]
+    ) -> None:
+        self._form, self._config, self._options, self._problems = form, config, options, problems
+        self._dialect = dialect_of(form.dialect)
+        self._hooks = HookMaker(form, config, options)
+        self._rows: Mapping[str, Row] = self._dialect.events
+        self.settings = form.settings(document)
+        self.warnings = list(self.settings.warnings)
+
+    def read(self, hooks: Any) -> list[GroupSpec]:
+        """Returns the hooks. Adds mistakes to the problems in strict, and to the warnings otherwise."""
+        if isinstance(hooks, str | list):
+            self._problems.add(("hooks",), "names other files", "name those files directly")
+            return []
+        if hooks is not None and not isinstance(hooks, dict):
+            self._problems.add(("hooks",), f"must be a table of events, not {quoted(hooks)}")
+            return []
+        if self.settings.problem:
+            self._wrong(("version",), self.settings.problem)
+            return []
+        if self.settings.off:
+            self.warnings.append(f"{self.settings.off}: no hook will run")
+            return []
+        events = {name: entries for name, entries in (hooks or {}).items() if name not in self._form.not_events}
+        groups = (self._group(event, entries) for event, entries in events.items())
+        return in_order([group for group in groups if group is not None], list(self._rows))
+
+    def _wrong(self, at: KeyPath, message: str, hint: str = "") -> None:
+        """Add a mistake in one entry. In strict, the file cannot be used; otherwise the entry is left out."""
+        if self._options.failures == "strict":
+            self._problems.add(at, message, hint)
+        else:
+            self.warnings.append(f"{dotted(at)}: {message}: it is left out")
+
+    def _reject(self, own: Problems) -> None:
+        """Add the mistakes of one entry, as `_wrong` does."""
+        if self._options.failures == "strict":
+            for problem in own.found:
+                self._problems.add(problem.where, problem.message, problem.hint)
+        else:
+            self.warnings += [f"{problem.where}: {problem.message}: the entry is left out" for problem in own.found]
+
+    def _group(self, event: str, entries: Any) -> GroupSpec | None:
+        at: KeyPath = ("hooks", event)
+        row = self._rows.get(event)
+        if row is None:
+            self._wrong(at, f"is not an event of {self._dialect.title}", meant(event, self._rows))
+            return None
+        if not isinstance(entries, list):
+            self._wrong(at, f"must be a list, not {quoted(entries)}")
+            return None
+        handlers = [
+            handler
+            for index, entry in enumerate(entries)
+            for handler in self._handlers(event, row, entry, (*at, index))
+        ]
+        if handlers and not row.supported:
+            also = ", so it refuses nothing here" if event in self._form.gates_elsewhere else ""
+            self.warnings.append(f"{dotted(at)}: its handlers never run{also}: {row.why}")
+            return None
+        if not handlers:
+            return None
+        return self._hooks.group(event, row, handlers)
+
+    def _handlers(self, event: str, row: Row, entry: Any, at: KeyPath) -> Iterator[Handler]:
+        """Yields the handlers of an entry, which is a group or a handler."""
+        layout = self._form.layout
+        is_handler = isinstance(entry, dict) and (layout == "handlers" or (layout == "both" and "hooks" not in entry))
+        if is_handler:
+            own = {key: value for key, value in entry.items() if key != "matcher"}
+            entry = {"matcher": entry.get("matcher"), "hooks": [own]}
+        problems = Problems(str(self._config.path))
+        group = validate(GroupTable, entry, problems, at)
+        if group is None:
+            self._reject(problems)
+            return
+        matcher = group.matcher or ""
+        matches_all = matcher.strip() in {"", "*", "**"}
+        warning = self._form.matcher_warning(matcher)
+        if not matches_all and (why := self._form.matcher_problem(event, matcher)):
+            warning = f"{matcher} matches everything, because it cannot be read: {why} ({ADVICE})"
+        if matcher not in {"", "*"} and row.supported and not row.matched:
+            warning = f"{event} ignores it: its handlers always run"
+        elif not warning and row.stage in {"before_tool", "approve_tool"} and row.matched.startswith("tool"):
+            warning = meant_tool(self._dialect, event, matcher)
+        if warning:
+            self.warnings.append(f"{dotted((*at, 'matcher'))}: {warning}")
+        self.warnings += [f"{dotted((*at, key))}: is ignored" for key in entry if key not in self._form.group_keys]
+        in_order = self._form.in_order or (group.in_order and "sequential" in self._form.group_keys)
+        for index, table in enumerate(group.hooks):
+            where = at if is_handler else (*at, "hooks", index)
+            handler = self._handler(event, row, matcher, table, where)
+            if handler is not None:
+                rule = handler.rule.model_copy(update={"in_order": in_order})
+                yield handler.model_copy(update={"rule": rule}) if in_order else handler
+
+    def _handler(self, event: str, row: Row, matcher: str, entry: Any, at: KeyPath) -> Handler | None:
+        if isinstance(entry, dict) and any(map(is_shim, entry.values())):
+            return None  # picohook would ask itself
+        form, problems = self._form, Problems(str(self._config.path))
+        table = validate(form.handler, entry, problems, at)
+        if table is None:
+            self._reject(problems)
+            return None
+        wrong = mistake(form, event, table)
+        if wrong:
+            self._wrong(at, wrong)
+            return None
+        if (table.name or table.command) in self.settings.disabled:
+            self.warnings.append(f"{dotted(at)}: it is switched off by its name, so it never runs")
+            return None
+        self.warnings += [f"{dotted(at)}: {warning}" for warning in setting_warnings(form, event, row, table, entry)]
+        why = why_unsupported(form, self.settings, table)
+        if why and row.supported:
+            open_or_not = "in strict it denies" if row.gate else "it never runs"
+            lets = open_or_not if self._options.failures == "strict" else "it never runs"
+            self.warnings.append(f"{dotted(at)}: it cannot be run, and {lets}: {why}")
+        if table.only_if and not row.matched.startswith("tool"):
+            return None  # it never runs in Claude Code either, as a warning says
+        rule = self._rule(event, matcher, table, at, why)
+        allowed = self.settings.allowed_env
+        return Handler(
+            rule=rule,
+            spec=self._hooks.ordinary(event, table, rule),
+            headers=table.headers,
+            header_env=tuple(name for name in table.header_env if allowed is None or name in allowed),
+        )
+
+    def _rule(self, event: str, matcher: str, table: HandlerTable, at: KeyPath, why: str) -> Rule:
+        """The rule of a handler. `why` says why it cannot be run."""
+        form = self._form
+        longest = form.longest_timeouts.get(event, float("inf"))
+        timeout = form.timeout(table.type, event) if table.timeout is None else table.timeout * form.unit
+        return Rule(
+            at=dotted(at),
+            kind="unsupported" if why else table.type,  # type: ignore[arg-type] # a supported type
+            matcher=matcher,
+            only_if=table.only_if,
+            timeout=max(min(timeout, longest), form.shortest_timeout),
+            identity=form.identity(table),
+            context_limit=table.context_limit,
+            in_background=(table.in_background or table.rewakes) and not why,
+            blocks_on_failure=table.blocks_on_failure,
+            most_blocks=table.most_blocks,
+            continues_on_block=table.continues_on_block,
+            why=why,
+        )

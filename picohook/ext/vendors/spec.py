@@ -1,0 +1,172 @@
+"""The settings of a group: the handlers of one event in another agent's hook file, which are one hook of the chain."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from pydantic import Field
+
+from ...errors import HookError
+from ...model.filters import Filter
+from ...model.payloads import Prompt
+from ...model.spec import HookSpec, Settings
+from .contract import Facts, Failures, Rule
+from .dialects import dialect_of
+from .tools import ToolAlias  # noqa: TC001 - pydantic reads it at run time
+
+if TYPE_CHECKING:
+    from ...model.events import Event
+    from ...model.payloads import Payload
+    from .contract import Dialect, HandlerInput
+
+
+class HandlerSpec(HookSpec):
+    """A handler as an ordinary hook: a command, a prompt or a URL; or nothing, if it cannot be run."""
+
+    url: str = ""
+    why: str = ""
+    """Why it cannot be run."""
+
+    @property
+    def kind(self) -> str:
+        return "unsupported" if self.why else "url" if self.url else super().kind
+
+    @property
+    def runs(self) -> str:
+        return f"nothing: {self.why}" if self.why else self.url or super().runs
+
+    @property
+    def examined(self) -> HookSpec:
+        """The hook with the variables in its command replaced by the directories that they name."""
+        text = self.run
+        if text is None and len(self.command) == 3 and self.command[1] in {"-c", "-lc"}:  # noqa: PLR2004 - bash -c TEXT
+            text = self.command[2]
+        if text is None:
+            return self
+        for name, value in self.env.items():
+            if re.fullmatch(r"[\w@%+:,./= -]*", value):
+                text = re.sub(rf"\$(?:{name}\b|\{{{name}\}})", lambda _, value=value: value, text)  # type: ignore[misc]
+        return self.model_copy(update={"run": text, "command": ()})
+
+
+class Handler(Settings):
+    """One handler: when it runs, and the ordinary hook that it is."""
+
+    rule: Rule
+    spec: HandlerSpec
+    headers: dict[str, str] = Field(default_factory=dict)
+    """For a URL."""
+    header_env: tuple[str, ...] = ()
+    """The environment variables that its headers may name."""
+
+
+class Selection(Filter):
+    """Matches payloads and events that at least one handler of a group is asked about."""
+
+    dialect: str
+    event: str
+    handlers: tuple[Handler, ...]
+    project: str = "/"
+    cwd: str = "/"
+    tools: dict[str, ToolAlias] = Field(default_factory=dict)
+    strict: bool = False
+    """Whether a call is refused if handlers may read another argument of it than the tool does."""
+
+    @property
+    def contract(self) -> Dialect:
+        """The dialect itself."""
+        return dialect_of(self.dialect)
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """The rules of the handlers."""
+        return tuple(handler.rule for handler in self.handlers)
+
+    @property
+    def has_background(self) -> bool:
+        """Whether a handler runs in the background, so that its texts come with the next prompt."""
+        return any(rule.in_background for rule in self.rules)
+
+    def facts(self, *, session: str = "", blocks: int = 0, now: str = "") -> Facts:
+        """What the dialect knows besides the payload."""
+        return Facts(self.cwd, self.project, session, blocks, self.tools, now)
+
+    def chosen(self, payload: Payload | Event, facts: Facts) -> tuple[HandlerInput | None, list[int]]:
+        """What handlers read about a payload, and the indexes of those that run.
+
+        Raises `HookError` for an unclear call.
+        """
+        handler_input = self.contract.encode(self.event, payload, facts)
+        if handler_input is None:
+            return None, []
+        call = handler_input.call
+        if (
+            self.strict
+            and call is not None
+            and (call.unclear or call.lacks)
+            and self._may_concern(handler_input, facts)
+        ):
+            lacks = f"the call has no `{call.lacks}`, and may have it by another name"
+            unclear = f"{call.unclear} may be the same field of the call, and differ"
+            raise HookError(
+                f"{unclear if call.unclear else lacks}: name the argument that it is in `tools` of [[foreign]]"
+            )
+        return handler_input, self.contract.select(self.event, self.rules, handler_input, facts)
+
+    def _may_concern(self, handler_input: HandlerInput, facts: Facts) -> bool:
+        """Whether a handler may want the call, whatever its arguments are. If the call lacks a field: and names its tool."""
+        if not self.contract.events[self.event].matched.startswith("tool"):
+            return True
+        rules = [rule.model_copy(update={"only_if": ""}) for rule in self.rules]
+        if handler_input.call is not None and not handler_input.call.unclear:
+            rules = [rule for rule in rules if rule.matcher not in {"", "*", ".*"}]  # the others may be about no field
+        return bool(self.contract.select(self.event, rules, handler_input, facts))
+
+    def matches(self, payload: Payload) -> bool:
+        if self.has_background and isinstance(payload, Prompt):
+            return True
+        return self._wanted(payload)
+
+    def matches_event(self, event: Event) -> bool:
+        return self._wanted(event)
+
+    def _wanted(self, payload: Payload | Event) -> bool:
+        try:
+            return bool(self.chosen(payload, self.facts())[1])
+        except Exception:  # noqa: BLE001 - when the hook is asked, it fails in the same way, and its failure is counted
+            return True
+
+
+class GroupSpec(HookSpec):
+    """The handlers of one event in one hook file. They answer as one hook."""
+
+    filter: Selection
+    failures: Failures = "strict"
+    file: str = ""
+    """The file that they are written in."""
+
+    @property
+    def kind(self) -> str:
+        return "handlers"
+
+    @property
+    def made_by(self) -> str:
+        return "ext.vendors.handlers.HandlersHook"
+
+    @property
+    def runs(self) -> str:
+        return "; ".join(handler.spec.runs for handler in self.filter.handlers)
+
+    @property
+    def asks_model(self) -> bool:
+        return any(handler.rule.kind == "prompt" for handler in self.filter.handlers)
+
+    @property
+    def settings_files(self) -> tuple[str, ...]:
+        return (self.file,) if self.file and self.file != self.source else ()
+
+    @property
+    def members(self) -> tuple[HookSpec, ...]:
+        own = {"name": self.name, "source": self.source, "layer": self.layer}
+        return tuple(handler.spec.model_copy(update=own) for handler in self.filter.handlers)

@@ -1,0 +1,1 @@
+"""Which configurations apply to a directory, and whether they may run."""

@@ -1,0 +1,102 @@
+"""Where a host's configuration comes from, and whether its files have changed."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from ..ext.prompt.endpoints import model_clients
+from . import trust
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..config.document import Config
+    from ..errors import Problem
+    from ..hooks.base import Complete
+    from ..model.spec import HookSpec
+    from ..wire.regular_files import Identity
+    from .layers import Layers
+
+Stamp = tuple[int, ...] | None
+"""Distinguishes two states of a file; None if there is no file."""
+
+
+def _stamp(path: str) -> Stamp:
+    try:
+        status = os.stat(path)
+    except (OSError, ValueError):
+        return None
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_mode
+
+
+class Source:
+    """A configuration that can be read again, and the state of its files when it was last read.
+
+    `load` reads it. `paths` are the files that it looks for, whether they exist or not.
+    """
+
+    def __init__(self, load: Callable[[], Layers], *paths: str | os.PathLike[str], asks_models: bool = False) -> None:
+        self._load = load
+        self._asks_models = asks_models
+        """Whether hooks ask the models that the configuration names. Not if the embedder's `complete` replaces them."""
+        self._client_of: Callable[[HookSpec], Complete | None] = lambda _: None
+        self._paths = {os.path.abspath(path) for path in paths}
+        self._configs: dict[str, Config] = {}
+        """For each file that was ever read, by its path, the configuration that was last read from it."""
+        self._stamps: dict[str, Stamp] = dict.fromkeys(self._paths)
+        self._watched: set[str] = set()
+        """The files, and the directories that they are in."""
+        self.read_times = 0
+        self.fingerprints: dict[str, object] = {}
+        """For each hook, its settings, and the state of the project's files that it runs."""
+        self.warnings: tuple[Problem, ...] = ()
+        self.layers: Layers
+        """The configuration that is in force: what was read first, or what a reload took over."""
+
+    def read(self) -> Layers:
+        """The configuration as it is now. Raises `ConfigError`, also if it needs trust and has none."""
+        # First of all, so that a change during the reading counts as one.
+        before = self._stamps = {path: _stamp(path) for path in self._stamps}
+        self.read_times += 1
+        layers = self._load()
+        layers.require_trust()
+        client_of = model_clients(layers) if self._asks_models else self._client_of
+        scripts = {
+            spec.name: [path for config in layers.configs for path in trust.scripts(config, spec)]
+            for spec in layers.hooks
+        }
+        configs = {str(config.path): config for config in layers.configs}
+        paths = {*configs, *(path for named in scripts.values() for path in named), *self._paths}
+        self._stamps = {path: before[path] if path in before else _stamp(path) for path in paths}
+        self.fingerprints = {
+            spec.name: (spec.fingerprint, [self._stamps[path] for path in scripts[spec.name]]) for spec in layers.hooks
+        }
+        self._configs |= configs
+        self.warnings = tuple(layers.warnings)
+        self._client_of = client_of
+        return layers
+
+    def model_of(self, spec: HookSpec) -> Complete | None:
+        """The client of the model that a hook asks: the `model_of` of a host."""
+        return self._client_of(spec)
+
+    def verify(self, spec: HookSpec) -> dict[str, Identity] | None:
+        """Raise `TrustError` unless the configuration that was last read is still trusted: the `verify` of a host."""
+        known = self._configs.get(spec.source)
+        return None if known is None else trust.still_trusted(known, spec)
+
+    def changed(self) -> bool:
+        """Whether a file has changed since it was read."""
+        return any(_stamp(path) != stamp for path, stamp in self._stamps.items())
+
+    def directories(self) -> set[str]:
+        """The directories to watch: those of the files and their links, and those in which any file counts."""
+        names = {path for name in self._stamps for path in (name, os.path.realpath(name))}
+        found = {os.path.dirname(path) for path in names}
+        self._watched = names | found
+        return {directory for directory in (*found, *self._stamps) if os.path.isdir(directory)}
+
+    def concerns(self, path: str) -> bool:
+        """Whether a change at this path counts. Other files change in the directories above a project all the time."""
+        return path in self._watched or os.path.dirname(path) in self._stamps

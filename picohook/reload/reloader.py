@@ -1,0 +1,212 @@
+"""Reloads a running host's configuration."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, NamedTuple
+
+import anyio
+import anyio.to_thread
+
+from ..engine.order import in_order
+from ..engine.tasks import Mounted
+from ..errors import ConfigError, HookCrashedError, Problem
+from ..hooks import make_hook
+from .difference import difference
+from .placeholder import Placeholder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from ..engine.lifecycle import MountedHooks
+    from ..engine.status import Reloaded
+    from ..ext.proof.prover import Prover
+    from ..hooks.base import Hook
+    from ..model.spec import HookSpec, Timeouts
+    from ..projects.layers import Layers
+    from ..projects.source import Source
+
+
+_KINDS = ("added", "removed", "changed", "kept")
+
+
+class _Configured(NamedTuple):
+    """A hook that came from the configuration."""
+
+    hook: Hook
+    fingerprint: object
+
+
+class Reloader:
+    """Gives a host the hooks that its configuration names now. Hooks that were mounted in code stay as they are."""
+
+    def __init__(self, source: Source, hooks: Iterable[Hook], mounted_hooks: MountedHooks, prover: Prover) -> None:
+        self.source = source
+        self._mounted = mounted_hooks
+        self._prover = prover
+        self._lock = anyio.Lock()
+        self._configured = {hook.name: _Configured(hook, source.fingerprints[hook.name]) for hook in hooks}
+        self._warn()
+
+    async def reload(self) -> Reloaded:
+        """Read the configuration, and apply it. If this raises, nothing has changed."""
+        async with self._lock:
+            log = self._mounted.log
+            try:
+                layers = await anyio.to_thread.run_sync(self.source.read, abandon_on_cancel=True)
+                done = await self._take_over(layers, self.source.fingerprints)
+                self.source.layers = layers
+            except Exception as error:
+                log.error("not reloaded: the old configuration stays", why=str(error))
+                raise
+            for name, why in done.failed.items():
+                log.error("does not start with its new settings", hook=name, why=why)
+            log.info("reloaded", **{kind: ", ".join(getattr(done, kind)) for kind in _KINDS})
+            self._warn()
+            return done
+
+    def _warn(self) -> None:
+        for warning in self.source.warnings:
+            self._mounted.log.warning("configuration warning", what=str(warning))
+
+    async def _take_over(self, layers: Layers, fingerprints: Mapping[str, object]) -> Reloaded:
+        wanted = {spec.name: make_hook(spec) for spec in layers.hooks}
+        self._check(wanted)
+        change = difference({name: self._configured[name].fingerprint for name in self._running()}, fingerprints)
+        waiting = {name for name in change.new if self._has_to_wait(wanted[name])}
+        starting: dict[str, Mounted] = {}
+        try:
+            for name in change.new:
+                if name not in waiting:
+                    starting[name] = self._mounted.open(wanted[name])
+            failed = {name: why for name, one in starting.items() if (why := await _failure(one.hook))}
+            for name in failed.keys() - set(change.before):
+                _require_optional(wanted[name], failed[name])
+            # While hooks started, code may have unmounted some, and mounted others. From here on nothing is awaited.
+            self._mounted.require_open()
+            running = self._running()
+            staying = {*change.kept, *(failed.keys() & set(change.before))}
+            for name in staying - running.keys():
+                del wanted[name]
+            self._check(wanted)
+        except BaseException:
+            for one in starting.values():
+                one.hook.stop()
+            raise
+        ended = anyio.Event()
+        ended.set()
+        placeholders = {name: Mounted(Placeholder(wanted[name]), ended) for name in waiting}
+        stay = {name: running[name] for name in staying & running.keys()}
+        self._swap(wanted, stay, starting | placeholders, layers.timeouts)
+        self._prover.change(layers.proof_of_life)
+        new = {name: _Configured(wanted[name], fingerprints[name]) for name in wanted.keys() - staying}
+        self._configured |= {name: new[name] for name in starting.keys() & new.keys()}
+        failed |= await self._fill_all(placeholders, new, running)
+        return change.reloaded(wanted, failed)
+
+    async def _fill_all(
+        self, placeholders: Mapping[str, Mounted], new: Mapping[str, _Configured], running: Mapping[str, Mounted]
+    ) -> dict[str, str]:
+        """Start the hooks that had to wait for their old ones to end. Returns why some did not start, by name."""
+        filling = {
+            name: self._mounted.begin(functools.partial(self._fill, placeholder, new[name], running.get(name)))
+            for name, placeholder in placeholders.items()
+        }
+        return {name: why for name, service in filling.items() if (why := await service.result())}
+
+    def _swap(
+        self,
+        wanted: Mapping[str, Hook],
+        staying: Mapping[str, Mounted],
+        coming: Mapping[str, Mounted],
+        timeouts: Timeouts | None,
+    ) -> None:
+        """Replace all hooks in one step, so that every call finds either the old hook or the new one."""
+        ours = self._running()
+        seated = {name: one for name, one in self._mounted.by_name.items() if name not in ours}
+        seated |= {name: staying.get(name) or coming[name] for name in wanted}
+        for name, one in staying.items():
+            one.hook.spec = _without_restart(wanted[name].spec, one.hook.spec)
+        self._mounted.seat(seated, timeouts)
+        for name, one in ours.items():
+            if seated.get(name) is not one:
+                self._mounted.retire(one)
+        for name, one in coming.items():
+            if seated.get(name) is not one:
+                one.hook.stop()
+
+    async def _fill(self, held: Mounted, new: _Configured, old: Mounted | None) -> str | None:
+        """Start a hook once no other of its name runs, and replace its placeholder with it.
+
+        If it fails, starts the old hook again, and returns why.
+        """
+        hook, mounted_hooks = new.hook, self._mounted
+        name = hook.name
+        for one in mounted_hooks.alive(name):
+            await one.ended.wait()
+        mounted = mounted_hooks.open(hook)
+        why = await _failure(hook)
+        if why and old is not None:
+            hook.stop()
+            await mounted.ended.wait()
+            hook = make_hook(_without_restart(hook.spec, old.hook.spec))
+            new = _Configured(hook, self._configured[name].fingerprint)
+            mounted = mounted_hooks.open(hook)
+        placeholder = held.hook
+        assert isinstance(placeholder, Placeholder)
+        placeholder.fill(hook)
+        mounted_hooks.require_open()
+        seated = mounted_hooks.by_name
+        if seated.get(name) is held:
+            mounted_hooks.seat({**seated, name: mounted}, None)
+            self._configured[name] = new
+        else:  # unmounted in the meantime, in code
+            hook.stop()
+        return why
+
+    def _running(self) -> dict[str, Mounted]:
+        """The configuration's hooks that are still mounted."""
+        return {
+            name: one
+            for name, one in self._mounted.by_name.items()
+            if name in self._configured and self._configured[name].hook is one.hook
+        }
+
+    def _check(self, wanted: Mapping[str, Hook]) -> None:
+        """Raise `ConfigError` if these hooks cannot be mounted beside those that code mounted."""
+        ours = self._running()
+        others = [one.hook for name, one in self._mounted.by_name.items() if name not in ours]
+        taken = [wanted[hook.name] for hook in others if hook.name in wanted]
+        if taken:
+            raise ConfigError(
+                Problem(
+                    hook.spec.source,
+                    f"hooks.{hook.name}",
+                    "is the name of a hook that was mounted in code",
+                    "give it another name",
+                )
+                for hook in taken
+            )
+        in_order([*others, *wanted.values()])
+        self._mounted.require_models(wanted.values())
+
+    def _has_to_wait(self, hook: Hook) -> bool:
+        alive = self._mounted.alive(hook.name)
+        return any(not (hook.spec.overlap and one.hook.spec.overlap) for one in alive)
+
+
+async def _failure(hook: Hook) -> str | None:
+    """Why a hook did not start; None if it did."""
+    await hook.started()
+    return None if hook.error is None else str(hook.error)
+
+
+def _require_optional(hook: Hook, why: str) -> None:
+    if hook.spec.required:
+        raise HookCrashedError(f"hook {hook.name} is required, and did not start: {why}", hook=hook.name)
+
+
+def _without_restart(spec: HookSpec, old: HookSpec) -> HookSpec:
+    """The old settings, with those of the new configuration that need no new start: the order, and the canary."""
+    changed = ("layer", "source", "depth", "after", "priority", "canary")
+    return old.model_copy(update={name: getattr(spec, name) for name in changed})

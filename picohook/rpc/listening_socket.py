@@ -1,0 +1,129 @@
+"""A listening socket: at a path that only its owner may open, or on a port."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import socket
+import stat
+import tempfile
+
+import anyio
+
+from ..errors import PicohookError
+from ..wire.written_files import opened_directory
+
+LOCK_TRIES = 100
+LOCK_PAUSE = 0.01
+BACKLOG = 128
+LONGEST_PATH = 103
+"""The most bytes that every system takes for the path of a socket."""
+
+
+class ListeningSocket:
+    """A socket that listens, and the file it has if it is a Unix socket."""
+
+    def __init__(self, listening: socket.socket, path: str = "") -> None:
+        self.socket = listening
+        self.path = path
+        """The path of its file; empty on a port."""
+        self._inode = _inode(path) if path else None
+        self._owner = os.getpid()
+
+    @classmethod
+    async def at_path(cls, path: str | os.PathLike[str], noun: str) -> ListeningSocket:
+        """Listen at a Unix socket. `noun` names it in messages: "the control socket".
+
+        Replaces a socket that a dead program left. Raises `PicohookError` if another program listens there, or if the path
+        is not a socket.
+        """
+        path = os.path.abspath(path)  # noqa: ASYNC240 - here and below: looks at a directory, and does not wait
+        if len(os.fsencode(path)) > LONGEST_PATH:
+            raise PicohookError(f"{noun} {path} cannot be made: its path has more than {LONGEST_PATH} bytes")
+        try:
+            with opened_directory(path) as (directory, _):
+                await _lock(directory, os.path.dirname(path))
+                _require_free(path, noun)
+                return cls(_listen(path, directory), path)
+        except OSError as error:
+            raise PicohookError(f"{noun} {path} cannot be made: {error.strerror or error}") from None
+
+    @classmethod
+    def on_port(cls, host: str, port: int, noun: str) -> ListeningSocket:
+        """Listen on a port of a host's address. Raises `PicohookError`."""
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        try:
+            listening = socket.create_server((host, port), family=family, backlog=BACKLOG)
+        except (OSError, UnicodeError) as error:  # UnicodeError: the host's name is malformed
+            why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+            raise PicohookError(f"{noun} {host}:{port} cannot be made: {why}") from None
+        listening.setblocking(False)
+        return cls(listening)
+
+    def unlink(self) -> None:
+        """Remove the socket's file, so that no more clients find it. Leaves a file that another program put there."""
+        if self._owner == os.getpid() and self._inode is not None and _inode(self.path) == self._inode:
+            os.unlink(self.path)
+        self._inode = None
+
+    def close(self) -> None:
+        """Stop listening, and remove the socket's file."""
+        self.unlink()
+        self.socket.close()
+
+
+async def _lock(directory: int, path: str) -> None:
+    """Lock the directory against other programs that make a socket in it, until the descriptor is closed."""
+    for _ in range(LOCK_TRIES):
+        try:
+            fcntl.flock(directory, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            await anyio.sleep(LOCK_PAUSE)
+        else:
+            return
+    raise PicohookError(f"a socket cannot be made in {path}: another program holds it locked")
+
+
+def _require_free(path: str, noun: str) -> None:
+    """Raise `PicohookError` unless the path is free, or a socket at which no program listens any more."""
+    try:
+        mode = os.lstat(path).st_mode
+    except FileNotFoundError:
+        return
+    if not stat.S_ISSOCK(mode):
+        raise PicohookError(f"{path} is not a socket: {noun} needs a path of its own")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.setblocking(False)
+        try:
+            probe.connect(path)
+        except (ConnectionRefusedError, FileNotFoundError):
+            return
+        except BlockingIOError:
+            pass  # its queue of clients is full, so a program listens
+    raise PicohookError(f"another program listens at {path}: {noun} needs a path of its own")
+
+
+def _listen(path: str, directory: int) -> socket.socket:
+    """Returns a socket that listens at the path. It is made in a private directory and moved, so other users never see it."""
+    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        with tempfile.TemporaryDirectory(prefix=".", dir=os.path.dirname(path)) as private:
+            new = os.path.join(private, "s")
+            listening.bind(new)
+            os.chmod(new, 0o600)
+            listening.listen(BACKLOG)
+            listening.setblocking(False)
+            os.rename(new, os.path.basename(path), dst_dir_fd=directory)
+    except BaseException:
+        listening.close()
+        raise
+    return listening
+
+
+def _inode(path: str) -> tuple[int, int] | None:
+    """Device and inode of the file, which differ for a file that replaced it. None if there is no file."""
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino

@@ -1,0 +1,99 @@
+"""The server's own requests and notifications, which it sends to a client on the client's connection."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import anyio
+
+from ..errors import HookCrashedError, HookError, HookRefusedError, HookTimeoutError
+from ..protocol.codec import encode
+from ..wire.text import show
+from .jsonrpc import notification
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+ASK, EVENT, CANCEL = "ask", "event", "cancel"
+"""The methods of messages to a client: a request for a hook that it answers itself, and two notifications."""
+MAX_OPEN = 1024
+"""The most requests that may wait for one client."""
+SHOWN_OF_MESSAGE = 200
+"""Bytes of a client's error message that are shown."""
+
+
+class OutgoingRequests:
+    """The requests to one client. Each ends once: by its response, by its deadline, or with the connection."""
+
+    def __init__(self, send: Callable[[bytes], bool], send_if_read: Callable[[bytes], None]) -> None:
+        """`send` sends a line, and returns whether it could. `send_if_read` drops the line if the client is slow to read."""
+        self._open: dict[int, _OpenRequest] = {}
+        self._last_id = 0
+        self._send: Callable[[bytes], bool] | None = send
+        self._send_if_read: Callable[[bytes], None] | None = send_if_read
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    async def ask(self, params: bytes, deadline: float) -> Any:
+        """The client's result. Raises `HookError`."""
+        if len(self._open) >= MAX_OPEN:
+            raise HookError(f"the client has {MAX_OPEN} requests to answer already")
+        self._last_id += 1
+        number = self._last_id
+        request = self._open[number] = _OpenRequest()
+        try:
+            line = b'{"jsonrpc":"2.0","id":%d,"method":"%b","params":%b}\n' % (number, ASK.encode(), params)
+            if self._send is None or not self._send(line):
+                raise HookCrashedError("the client is gone")
+            with anyio.CancelScope(deadline=deadline):
+                await request.ended.wait()
+            if not request.ended.is_set():
+                raise HookTimeoutError("no answer in time")
+            return request.result()
+        finally:
+            del self._open[number]
+            if not request.ended.is_set() and self._send_if_read is not None:
+                self._send_if_read(notification(CANCEL, {"id": number}) + b"\n")
+
+    def notify(self, params: dict[str, Any]) -> None:
+        """Send an event, unless the client is slow to read."""
+        if self._send_if_read is not None:
+            self._send_if_read(b'{"jsonrpc":"2.0","method":"%b","params":%b}\n' % (EVENT.encode(), encode(params)))
+
+    def take(self, response: dict[str, Any]) -> None:
+        """Take a response. A late, repeated or unknown one is dropped."""
+        number = response.get("id")
+        request = self._open.get(number) if type(number) is int else None
+        if request is not None and not request.ended.is_set():
+            request.response = response
+            request.ended.set()
+
+    def close(self) -> None:
+        """Fail open requests now, and later ones at once: no more responses will come."""
+        self._send = self._send_if_read = None
+        for request in self._open.values():
+            request.ended.set()
+
+
+class _OpenRequest:
+    """A request that waits for its response."""
+
+    def __init__(self) -> None:
+        self.ended = anyio.Event()
+        self.response: dict[str, Any] | None = None
+
+    def result(self) -> Any:
+        if self.response is None:
+            raise HookCrashedError("the client is gone")
+        error = self.response.get("error")
+        if error is None:
+            return self.response.get("result")
+        message, code = (error.get("message"), error.get("code")) if isinstance(error, dict) else (None, None)
+        shown = show(str(message).encode("utf-8", "replace"), SHOWN_OF_MESSAGE)
+        raise HookRefusedError(f"the client answered with an error: {shown}", code=code if type(code) is int else 0)
+
+
+def is_response(value: Any) -> bool:
+    """Whether a message is a response, and not a request."""
+    return type(value) is dict and "method" not in value and "id" in value and ("result" in value or "error" in value)
