@@ -4,6 +4,7 @@
 # make check   all checks: lint, format, types, tests, coverage
 # make compiled  build the package with a compiled core, and run the tests of the core on it; needs a C compiler
 # make coverage  the lines and branches of the whole package that the tests reach
+# make stub    write the signatures of the blocking host, picohook/blocking_methods.pyi, from those of the host
 # make faults  write the table of faults in docs from the results of its tests
 # make fuzz    search for bytes that break the decoder or the peer, for SECONDS (60)
 # make soak    kill, stop, flood and replace hooks under load, for MINUTES (1)
@@ -39,7 +40,7 @@ COMPILED := build/compiled
 ON_COMPILED := tests/core tests/protocol tests/process tests/host tests/turn
 
 .DEFAULT_GOAL := help
-.PHONY: help demo quick test check compiled coverage matrix quick-on faults fuzz soak bench many fleet site site-serve release-check \
+.PHONY: help demo quick test check compiled coverage matrix quick-on stub faults fuzz soak bench many fleet site site-serve release-check \
 	agents frameworks clean
 
 # An environment is made again for a Python that is named and is another one, and where it, or its Python, was moved.
@@ -112,6 +113,9 @@ matrix:
 
 quick-on: $(VENV)/.installed-test
 	@HYPOTHESIS_PROFILE=few $(BIN)/python -m pytest --workers 2 -q --quick -p no:cacheprovider $(ON_EACH)
+
+stub: $(VENV)/.installed-dev
+	$(BIN)/python tests/blocking_stub.py
 
 faults: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest --workers auto -m fault --faults=write

@@ -11,38 +11,24 @@ from typing import TYPE_CHECKING, Any
 import anyio
 from anyio.from_thread import BlockingPortal
 
-from .calls.model_call import decide_llm, run_llm
-from .calls.tool_call import decide, run_tool
+from .calls.model_call import run_llm
+from .calls.tool_call import run_tool
 from .errors import PicohookError
 from .model.stages import STAGES
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator, Mapping
     from types import TracebackType
-    from typing import Self, Unpack
+    from typing import Self
 
-    from .calls.model_call import DecidedRequest
-    from .calls.tool_call import DecidedCall, OnPause, ToolRun
+    from .blocking_methods import BlockingMethods
     from .engine.engine import Engine
-    from .engine.settings import EventOf
-    from .engine.status import HostStatus, Reloaded
-    from .hooks.base import Hook
-    from .model.decisions import Outcome
-    from .model.payloads import (
-        Compaction,
-        Finish,
-        LLMRequest,
-        LLMResponse,
-        Payload,
-        Prompt,
-        ToolCall,
-        ToolResult,
-        ToolReturn,
-    )
-    from .model.spec import HookSpec
+    from .model.payloads import LLMRequest, LLMResponse, ToolCall, ToolResult
+else:
+    BlockingMethods = object
 
 
-class BlockingHost:
+class BlockingHost(BlockingMethods):
     """`Host` without `await`. Any thread may call it, and calls of several threads run concurrently."""
 
     def __init__(self, host: Engine) -> None:
@@ -70,75 +56,13 @@ class BlockingHost:
         finally:
             self._closed = True
 
-    def _call(self, function: Callable[..., Any], *arguments: Any) -> Any:
+    def _call(self, function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
         if self._portal is None:
             raise PicohookError("the host is not running: use it inside `with`")
         if self._closed:
             raise PicohookError("the host is closed: use it inside its `with`, and make another one afterwards")
         self._host._mounted.require_own()  # noqa: SLF001 - the same object in two forms
-        return self._portal.call(function, *arguments)
-
-    def before_llm(self, request: LLMRequest | Mapping[str, Any]) -> Outcome[LLMRequest]:
-        """See `Host.before_llm`."""
-        return self._call(self._host.before_llm, request)  # type: ignore[no-any-return]
-
-    def after_llm(self, response: LLMResponse | Mapping[str, Any]) -> Outcome[LLMResponse]:
-        """See `Host.after_llm`."""
-        return self._call(self._host.after_llm, response)  # type: ignore[no-any-return]
-
-    def before_tool(self, call: ToolCall | Mapping[str, Any]) -> Outcome[ToolCall]:
-        """See `Host.before_tool`."""
-        return self._call(self._host.before_tool, call)  # type: ignore[no-any-return]
-
-    def approve_tool(self, call: ToolCall | Mapping[str, Any]) -> Outcome[ToolCall]:
-        """See `Host.approve_tool`."""
-        return self._call(self._host.approve_tool, call)  # type: ignore[no-any-return]
-
-    def after_tool(self, returned: ToolReturn | Mapping[str, Any]) -> Outcome[ToolReturn]:
-        """See `Host.after_tool`."""
-        return self._call(self._host.after_tool, returned)  # type: ignore[no-any-return]
-
-    def before_prompt(self, prompt: Prompt | Mapping[str, Any]) -> Outcome[Prompt]:
-        """See `Host.before_prompt`."""
-        return self._call(self._host.before_prompt, prompt)  # type: ignore[no-any-return]
-
-    def before_finish(self, finish: Finish | Mapping[str, Any]) -> Outcome[Finish]:
-        """See `Host.before_finish`."""
-        return self._call(self._host.before_finish, finish)  # type: ignore[no-any-return]
-
-    def before_compact(self, compaction: Compaction | Mapping[str, Any]) -> Outcome[Compaction]:
-        """See `Host.before_compact`."""
-        return self._call(self._host.before_compact, compaction)  # type: ignore[no-any-return]
-
-    def after_compact(self, compaction: Compaction | Mapping[str, Any]) -> Outcome[Compaction]:
-        """See `Host.after_compact`."""
-        return self._call(self._host.after_compact, compaction)  # type: ignore[no-any-return]
-
-    def ask(self, stage: str, payload: Payload | Mapping[str, Any]) -> Outcome[Any]:
-        """See `Host.ask`."""
-        return self._call(self._host.ask, stage, payload)  # type: ignore[no-any-return]
-
-    def decide(
-        self,
-        call: ToolCall | Mapping[str, Any],
-        *,
-        known: DecidedCall | None = None,
-        on_pause: OnPause | None = None,
-    ) -> DecidedCall:
-        """See `Host.decide`. `on_pause` runs in the host's thread, and must not block."""
-        return self._call(decide, self._host, call, None, known, on_pause)  # type: ignore[no-any-return]
-
-    def conclude(self, decided: DecidedCall, result: Any, **ran: Unpack[ToolRun]) -> ToolResult:
-        """See `Host.conclude`."""
-        return self._call(partial(decided.conclude, result, **ran))  # type: ignore[no-any-return]
-
-    def decide_llm(self, request: LLMRequest | Mapping[str, Any]) -> DecidedRequest:
-        """See `Host.decide_llm`."""
-        return self._call(decide_llm, self._host, request)  # type: ignore[no-any-return]
-
-    def conclude_llm(self, decided: DecidedRequest, response: LLMResponse | Mapping[str, Any]) -> LLMResponse | None:
-        """See `Host.conclude_llm`."""
-        return self._call(decided.conclude, response)  # type: ignore[no-any-return]
+        return self._portal.call(partial(function, *arguments, **named))
 
     def run_tool(self, call: ToolCall | Mapping[str, Any], execute: Callable[[ToolCall], Any]) -> ToolResult:
         """See `Host.run_tool`. The tool runs in a worker thread, so hooks are served while it blocks."""
@@ -152,55 +76,29 @@ class BlockingHost:
         stream: Callable[[str], Any] | None = None,
     ) -> LLMResponse:
         """See `Host.run_llm`. `complete`, which may be a generator, and `stream` run in worker threads."""
-        if stream is None:
-            return self._call(run_llm, self._host, request, _in_thread(complete))  # type: ignore[no-any-return]
-        return self._call(  # type: ignore[no-any-return]
-            run_llm, self._host, request, _pieces_in_thread(complete), _in_thread(stream)
-        )
-
-    def emit(self, kind: str, payload: Mapping[str, Any] | None = None, **of: Unpack[EventOf]) -> None:
-        """See `Host.emit`."""
-        self._call(lambda: self._host.emit(kind, payload, **of))
-
-    def emit_and_wait(self, kind: str, payload: Mapping[str, Any] | None = None, **of: Unpack[EventOf]) -> None:
-        """See `Host.emit_and_wait`."""
-        self._call(lambda: self._host.emit_and_wait(kind, payload, **of))
-
-    def mount(self, hook: Hook | HookSpec) -> None:
-        """See `Host.mount`."""
-        self._call(self._host.mount, hook)
-
-    def unmount(self, name: str) -> None:
-        """See `Host.unmount`."""
-        self._call(self._host.unmount, name)
-
-    def reset(self, name: str) -> None:
-        """See `Host.reset`."""
-        self._call(self._host.reset, name)
-
-    def restart(self, name: str) -> None:
-        """See `Host.restart`."""
-        self._call(self._host.restart, name)
-
-    def reload(self) -> Reloaded:
-        """See `Host.reload`."""
-        return self._call(self._host.reload)  # type: ignore[no-any-return]
-
-    def status(self) -> HostStatus:
-        """See `Host.status`."""
-        return self._call(self._host.status)  # type: ignore[no-any-return]
+        given = (_in_thread(complete),) if stream is None else (_pieces_in_thread(complete), _in_thread(stream))
+        return self._call(run_llm, self._host, request, *given)  # type: ignore[no-any-return]
 
 
-def _asks(stage: str) -> Callable[[BlockingHost, Any], Any]:
-    def ask(self: BlockingHost, payload: Any) -> Any:
-        return self._call(getattr(self._host, stage), payload)
+def _made(name: str) -> Callable[..., Any]:
+    """Returns a method that calls the host's method of that name in the host's thread, and waits for what it returns."""
 
-    ask.__doc__ = f"See `Host.{stage}`."
-    return ask
+    def method(self: BlockingHost, *arguments: Any, **named: Any) -> Any:
+        return self._call(getattr(self._host, name), *arguments, **named)
+
+    method.__name__, method.__qualname__, method.__doc__ = name, f"BlockingHost.{name}", f"See `Host.{name}`."
+    return method
 
 
-for _stage in STAGES.keys() - vars(BlockingHost).keys():  # the class spells out the others, for type checkers
-    setattr(BlockingHost, _stage, _asks(_stage))
+MADE = (
+    *STAGES,
+    *("ask", "decide", "conclude", "decide_llm", "conclude_llm", "emit", "emit_and_wait", "prove_life"),
+    *("mount", "unmount", "reset", "restart", "reload", "status"),
+)
+"""The methods that differ from the host's own in `await` alone. `blocking_methods.pyi` has their signatures."""
+
+for _name in MADE:
+    setattr(BlockingHost, _name, _made(_name))
 
 
 class _LoopInThread:

@@ -146,7 +146,7 @@ def imports() -> list[Import]:
 
 def own() -> list[Import]:
     """The imports of picohook's own modules, annotations included."""
-    return [one for one in all_imports() if one.of.startswith("picohook.") and one.by != "picohook"]
+    return [one for one in all_imports() if one.of in SOURCES and "picohook" not in (one.of, one.by)]
 
 
 class TestRooms:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import signal
 import subprocess
 import sys
@@ -11,12 +13,14 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from blocking_stub import STUB, stub
 from scripted import HANG, HELLO, SERVE, Journal, children, descriptors, scripted
 
 import picohook
 from picohook import (
     AbortTurn,
     AbortTurnError,
+    BlockingHost,
     ConfigError,
     FunctionHook,
     HookCrashedError,
@@ -59,6 +63,21 @@ def test_every_method_works_without_await(board):
         assert [status.state for status in host.status().hooks] == ["ready", "ready"]
     assert not children()
     assert {event.kind for event in seen} >= {"tool_exec_start", "llm_request", "turn_start"}
+
+
+def test_each_coroutine_method_of_a_host_is_a_method_of_the_blocking_host():
+    theirs = {name for name in dir(Host) if inspect.iscoroutinefunction(getattr(Host, name)) and name[0] != "_"}
+    assert theirs - {"aclose"} <= vars(BlockingHost).keys()
+
+
+def test_type_checkers_see_the_signatures_of_the_host():
+    assert declared(STUB.read_text()) == declared(stub()), "`make stub` writes the file anew"
+
+
+def declared(text):
+    """The imported names and the methods of a stub, whatever its lines look like."""
+    *imports, methods = ast.parse(text).body
+    return {(one.module, one.level, name.name) for one in imports for name in one.names}, ast.dump(methods)
 
 
 def test_the_further_stages_without_await():
