@@ -23,6 +23,7 @@ _HOME = {
     "AuditLog": "ext.audit.log",
     "BlockingHost": "blocking",
     "Canary": "model.spec",
+    "Command": "extension",
     "CommandHook": "hooks.command.command",
     "Compaction": "model.payloads",
     "ConfigError": "errors",
@@ -32,12 +33,14 @@ _HOME = {
     "Decision": "model.decisions",
     "Delivery": "sessions.delivery",
     "Deny": "model.decisions",
+    "Dialect": "extension",
     "EncodeError": "errors",
     "Encoded": "model.encoded",
     "Engine": "engine.engine",
     "EngineSettings": "engine.settings",
     "Event": "model.events",
     "EventOf": "engine.settings",
+    "Extension": "extension",
     "Finish": "model.payloads",
     "FunctionHook": "hooks.function",
     "HandshakeError": "errors",
@@ -57,6 +60,7 @@ _HOME = {
     "HostStatus": "engine.status",
     "LLMRequest": "model.payloads",
     "LLMResponse": "model.payloads",
+    "Lazy": "extension",
     "Listener": "engine.listener",
     "Logger": "observe.log",
     "Meta": "model.payloads",
@@ -171,6 +175,7 @@ if TYPE_CHECKING:
     from .ext.rust_worker.worker import worker_hooks as worker_hooks
     from .ext.vendors.files.named_files import foreign_hooks as foreign_hooks
     from .ext.vendors.tools import ToolAlias as ToolAlias
+    from .extension import Command as Command, Dialect as Dialect, Extension as Extension, Lazy as Lazy
     from .hooks.base import Hook as Hook, HookStatus as HookStatus, Question as Question, StateChange as StateChange
     from .hooks.command.command import CommandHook as CommandHook
     from .hooks.function import FunctionHook as FunctionHook

@@ -11,13 +11,14 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_command
 
+from .. import extensions
 from ..errors import ConfigError, PicohookError
 from ..wire.version import VERSION
 from . import output
 from .command import App, Command, Verbose
 from .log import log_to_stderr
 
-COMMANDS = {
+OWN = {
     "new": "Write a first hook, its configuration and a test.",
     "check": "Check a configuration, and find the programs of its hooks.",
     "doctor": "Find out whether hooks work here, and what to do if not.",
@@ -25,35 +26,40 @@ COMMANDS = {
     "call": "Ask the hooks of one stage, and show what they decide.",
     "run": "Run a script of stages and events, line by line.",
     "trust": "Trust the configurations of this directory and above.",
-    "serve": "Serve the hooks to a program in any language.",
-    "worker": "Serve hooks over NATS, to hosts on other machines.",
-    "mcp": "Put hooks between an MCP client and an MCP server.",
-    "shim": "Use your hooks in the agent of another vendor.",
-    "control": "Inspect a running host, and control it.",
-    "top": "Show the hooks of a running host, live.",
-    "trace": "Show a record as a timeline.",
-    "replay": "Ask the questions of a record again, and compare.",
-    "audit": "Check an audit log.",
     "conformance": "Test whether a hook keeps to the protocol.",
     "probe": "Test whether a host keeps to the protocol.",
     "schema": "Print the schema of a configuration, a stage or the protocol.",
 }
-"""The commands, in the order in which a newcomer needs them. The first line of each command's help is copied here, so that
-`picohook --help` and a shell's completion import no command."""
+"""The commands in `commands/`, each with the first line of its help."""
+
+ORDER = (
+    "new",
+    "check",
+    "doctor",
+    "list",
+    "call",
+    "run",
+    "trust",
+    "serve",
+    "worker",
+    "mcp",
+    "shim",
+    "control",
+    "top",
+    "trace",
+    "replay",
+    "audit",
+    "conformance",
+    "probe",
+    "schema",
+)
+"""The order in which a newcomer needs the commands. Those of other packages follow."""
 
 
-ELSEWHERE = {
-    "serve": "ext.sidecar.command",
-    "worker": "ext.nats.command",
-    "mcp": "ext.mcp.command",
-    "shim": "ext.vendors.command",
-    "control": "ext.control.command",
-    "top": "ext.control.top",
-    "trace": "ext.record.trace_command",
-    "replay": "ext.record.replay_command",
-    "audit": "ext.audit.command",
-}
-"""The modules of the commands that are not in `commands/`."""
+def summaries() -> dict[str, str]:
+    """The commands, each with the first line of its help. No command is imported."""
+    found = OWN | {name: command.summary for name, command in extensions.every("commands").items()}
+    return {name: found[name] for name in (*ORDER, *(found.keys() - set(ORDER)))}
 
 
 class LazyCommand(Command):
@@ -64,10 +70,10 @@ class LazyCommand(Command):
 
 
 class Commands(TyperGroup):
-    """All commands, in the order of `COMMANDS`."""
+    """All commands, in the order of `summaries`."""
 
     def __init__(self, **settings: Any) -> None:
-        settings["commands"] = {name: LazyCommand(name, help=summary) for name, summary in COMMANDS.items()}
+        settings["commands"] = {name: LazyCommand(name, help=summary) for name, summary in summaries().items()}
         super().__init__(**settings)
 
     def list_commands(self, ctx: Any) -> list[str]:
@@ -77,8 +83,12 @@ class Commands(TyperGroup):
 
 def load_command(name: str) -> Any:
     """Import a command. Then enable the garbage collector if `main` disabled it. It leaves alone what was imported."""
-    module = ELSEWHERE.get(name, f"cli.commands.{name}")
-    command = get_command(import_module(f"...{module}", __name__).app)
+    app = (
+        import_module(f".commands.{name}", __package__).app
+        if name in OWN
+        else extensions.find("commands", name).app.load()
+    )
+    command = get_command(app)
     if not gc.isenabled():
         gc.freeze()
         gc.enable()

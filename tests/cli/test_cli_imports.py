@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from picohook import extensions
 from picohook.cli import commands as commands_package
-from picohook.cli.app import COMMANDS, ELSEWHERE, load_command
+from picohook.cli.app import OWN, load_command, summaries
 
+PARTS = {"picohook.ext.sidecar.sidecar", "picohook.ext.record.recorder", "picohook.conformance"}
 COSTLY = {"anyio", "httpx", "jsonrpcserver", "orjson", "pydantic", "rich", "structlog", "trio", "typer", "yaml"}
 
 RUN = """
@@ -51,7 +53,8 @@ def imported(project, program: str, *arguments: str) -> set[str]:
 
 def commands(modules: set[str]) -> set[str]:
     """The commands whose module is one of these."""
-    return {name for name in COMMANDS if f"picohook.{ELSEWHERE.get(name, f'cli.commands.{name}')}" in modules}
+    elsewhere = {name: command.app.path.partition(":")[0] for name, command in extensions.every("commands").items()}
+    return {name for name in summaries() if elsewhere.get(name, f"picohook.cli.commands.{name}") in modules}
 
 
 def test_help_imports_typer_and_no_command(project):
@@ -70,7 +73,7 @@ def test_a_configuration_in_toml_is_checked_without_importing_yaml_rich_or_the_h
     assert modules & {"yaml", "rich", "jsonrpcserver", "structlog", "httpx", "trio"} == set()
     assert modules & {"picohook.model.replies", "picohook.process.supervisor", "picohook.transport"} == set()
     assert modules & {"picohook.engine", "picohook.hooks.base"} == set()
-    assert modules & {"picohook.host", "picohook.ext.sidecar", "picohook.ext.record", "picohook.conformance"} == set()
+    assert modules & {"picohook.host", *PARTS} == set()
 
 
 def test_a_call_with_json_output_is_made_without_yaml_rich_and_the_sidecar(project):
@@ -81,7 +84,16 @@ def test_a_call_with_json_output_is_made_without_yaml_rich_and_the_sidecar(proje
 
     assert commands(modules) == {"call"}
     assert (
-        modules & {"yaml", "rich", "jsonrpcserver", "httpx", "trio", "picohook.ext.sidecar", "picohook.ext.record"}
+        modules
+        & {
+            "yaml",
+            "rich",
+            "jsonrpcserver",
+            "httpx",
+            "trio",
+            "picohook.ext.sidecar.sidecar",
+            "picohook.ext.record.recorder",
+        }
         == set()
     )
 
@@ -91,9 +103,7 @@ def test_a_sidecar_serves_hooks_of_a_toml_file_without_yaml_rich_and_a_log_libra
     modules = imported(project, RUN, "serve", "--config", "picohook.toml")
 
     assert commands(modules) == {"serve"}
-    assert (
-        modules & {"yaml", "rich", "structlog", "httpx", "trio", "picohook.ext.record", "picohook.conformance"} == set()
-    )
+    assert modules & {"yaml", "rich", "structlog", "httpx", "trio", "picohook.ext.record.recorder"} == set()
 
 
 @pytest.mark.parametrize(
@@ -114,12 +124,12 @@ def test_a_command_imports_no_library_that_it_may_not_need(project, command, not
     assert modules & not_needed == set()
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", summaries())
 def test_the_list_of_commands_has_the_first_line_of_each_help(name):
-    assert load_command(name).help.partition("\n")[0] == COMMANDS[name]
+    assert load_command(name).help.partition("\n")[0] == summaries()[name]
 
 
 def test_each_command_without_an_extension_is_in_a_file_of_its_name():
     files = Path(commands_package.__file__).parent.glob("*.py")
 
-    assert {file.stem for file in files} - {"__init__"} == COMMANDS.keys() - ELSEWHERE.keys()
+    assert {file.stem for file in files} - {"__init__"} == OWN.keys()

@@ -1,1 +1,13 @@
 """The socket through which a running host is inspected and controlled."""
+
+from __future__ import annotations
+
+from ...extension import Command, Extension, Lazy
+
+extension = Extension(
+    name="control",
+    commands={
+        "control": Command(Lazy("picohook.ext.control.command:app"), "Inspect a running host, and control it."),
+        "top": Command(Lazy("picohook.ext.control.top:app"), "Show the hooks of a running host, live."),
+    },
+)

@@ -1,1 +1,10 @@
 """j-cli's configuration."""
+
+from __future__ import annotations
+
+from ...extension import Extension
+
+extension = Extension(
+    name="jcli",
+    uses=("prompt",),
+)

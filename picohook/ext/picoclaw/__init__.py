@@ -1,1 +1,9 @@
 """PicoClaw's configuration."""
+
+from __future__ import annotations
+
+from ...extension import Extension
+
+extension = Extension(
+    name="picoclaw",
+)

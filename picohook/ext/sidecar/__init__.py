@@ -1,1 +1,12 @@
 """Serves a running host to other programs: the control socket, the sidecar and the metrics endpoint."""
+
+from __future__ import annotations
+
+from ...extension import Command, Extension, Lazy
+
+extension = Extension(
+    name="sidecar",
+    commands={
+        "serve": Command(Lazy("picohook.ext.sidecar.command:app"), "Serve the hooks to a program in any language."),
+    },
+)

@@ -1,0 +1,75 @@
+"""The row by which an extension says what it adds to picohook. It is data: names of objects that are imported when used.
+
+A row imports this module and nothing else. `picohook.extensions` finds the rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from .config.document import Config
+    from .config.problems import Problems
+
+T_co = TypeVar("T_co", covariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Lazy(Generic[T_co]):
+    """An object that is imported when it is used: `Lazy("package.module:name")`."""
+
+    path: str
+
+    def load(self) -> T_co:
+        """Import the object. Returns it. Raises what its module raises, and `AttributeError` if the module lacks it."""
+        module, _, name = self.path.partition(":")
+        found: T_co = getattr(import_module(module), name)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """How another system writes its configuration."""
+
+    title: str
+    """The system's name, for people."""
+    is_meant: Lazy[Callable[[dict[str, Any], Path], bool]]
+    """Whether a document at this path is in this dialect."""
+    read: Lazy[Callable[[dict[str, Any], Problems, Config], Config]]
+    """Returns the configuration with the hooks and settings of the document. Adds every mistake to the problems."""
+    section: str = ""
+    """The one top-level key that is read, if the rest of the file belongs to another program."""
+    user_files: tuple[str, ...] = ()
+    """Paths of the user's own file: relative to picohook's own directory, absolute, or from `~`."""
+    project_files: tuple[str, ...] = ()
+    """Paths of a project's file, relative to the project. `Host.discover` looks there if the extension is built in."""
+    all_apply: bool = False
+    """Whether all of these files apply together. Otherwise, at most one of the user's may exist, and one of a project's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """`picohook NAME`."""
+
+    app: Lazy[Any]
+    """The `typer.Typer` of the command."""
+    summary: str
+    """The first line of the command's help, which is shown without importing it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extension:
+    """What a package adds to picohook. Its keys are unique among all extensions, and differ from the core's."""
+
+    name: str
+    needs: str = ""
+    """The oldest version of picohook that it works with."""
+    uses: tuple[str, ...] = ()
+    """The extensions whose public names it imports."""
+    dialects: Mapping[str, Dialect] = field(default_factory=dict)
+    commands: Mapping[str, Command] = field(default_factory=dict)

@@ -1,0 +1,93 @@
+"""Extensions are found by a key: the built-in ones, and those of installed packages."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+import picohook
+from picohook import Command, Extension, Lazy, PicohookError, __version__, extensions
+
+ROW = """import picohook
+from picohook import Command, Extension, Lazy
+extension = Extension(name="{name}", needs="{needs}", commands={{"{key}": Command(Lazy("json:dumps"), "Say hello.")}})
+"""
+
+
+@pytest.fixture
+def install(tmp_path, monkeypatch):
+    """Installs a package of this name with an extension."""
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def install(name: str, *, key: str = "hello", needs: str = "", text: str = ""):
+        (tmp_path / f"{name}.py").write_text(text or ROW.format(name=name, key=key, needs=needs))
+        info = tmp_path / f"{name}-1.2.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.2\n")
+        (info / "entry_points.txt").write_text(f"[picohook.extensions]\n{name} = {name}:extension\n")
+        sys.modules.pop(name, None)
+        extensions.others.cache_clear()
+
+    yield install
+    extensions.others.cache_clear()
+
+
+def test_each_folder_of_extensions_has_a_row_of_its_name():
+    folders = {path.parent.name for path in (Path(picohook.__file__).parent / "ext").glob("*/__init__.py")}
+    assert {one.row.name for one in extensions.built_in()} == folders
+
+
+def test_everything_that_a_built_in_row_names_can_be_imported():
+    for command in extensions.every("commands").values():
+        assert command.app.load()
+    for dialect in extensions.every("dialects").values():
+        assert callable(dialect.is_meant.load())
+        assert callable(dialect.read.load())
+
+
+def test_the_key_of_another_package_is_found(install):
+    install("one_package")
+    assert extensions.find("commands", "hello") == Command(Lazy("json:dumps"), "Say hello.")
+    assert extensions.find("commands", "unknown") is None
+
+
+def test_a_key_that_picohook_has_is_found_without_looking_at_other_packages(install):
+    install("one_package", text="raise SystemExit('imported')")
+    assert extensions.find("commands", "audit").summary == "Check an audit log."
+    assert "one_package" not in sys.modules
+
+
+def test_two_packages_with_one_key_are_both_named(install):
+    install("one_package")
+    install("two_package")
+    with pytest.raises(PicohookError, match=r"one_package 1\.2 and two_package 1\.2 both have 'hello'.*uninstall one"):
+        extensions.find("commands", "hello")
+
+
+@pytest.mark.parametrize(
+    ("row", "why"),
+    [
+        ({"text": "import not_there"}, "cannot be imported: ModuleNotFoundError: No module named 'not_there'"),
+        ({"text": "extension = 3"}, "its entry point names a int, not a picohook.Extension"),
+        ({"needs": "999.0"}, f"it needs picohook 999.0, and this is {__version__}: install a newer picohook"),
+        ({"key": "audit"}, "commands has 'audit', which picohook has itself"),
+        (
+            {"text": "from picohook import Extension\nextension = Extension(name='x', commands={'hello': 3})"},
+            "commands['hello'] is a int, not a picohook.Command",
+        ),
+    ],
+)
+def test_a_package_that_cannot_be_used_is_named_with_the_cause_and_hides_no_other(install, row, why):
+    install("bad_package", **row)
+    install("one_package", key="other")
+    usable, (broken,) = extensions.others()
+    assert [one.package for one in usable] == ["one_package 1.2"]
+    assert broken.package == "bad_package 1.2"
+    assert broken.why.endswith(why)
+
+
+def test_a_row_cannot_be_changed():
+    with pytest.raises(AttributeError):
+        Extension(name="a").name = "b"
