@@ -7,6 +7,7 @@
 # make stub    write the signatures of the blocking host, picohook/blocking_methods.pyi, from those of the host
 # make faults  write the table of faults in docs from the results of its tests
 # make fuzz    search for bytes that break the decoder or the peer, for SECONDS (60)
+# make planted  plant 60 faults in the core, one at a time, and see which the tests find; ONLY="3 17" plants two of them
 # make soak    kill, stop, flood and replace hooks under load, for MINUTES (1)
 # make bench   measure the cost, against the least possible cost; needs a C compiler
 # make fleet   three NATS servers, three workers and two hosts on this machine: an attacker, a worker that hangs, a server killed
@@ -40,8 +41,8 @@ COMPILED := build/compiled
 ON_COMPILED := tests/core tests/protocol tests/process tests/host tests/turn
 
 .DEFAULT_GOAL := help
-.PHONY: help demo quick test check compiled coverage matrix quick-on stub faults fuzz soak bench many fleet site site-serve release-check \
-	agents frameworks clean
+.PHONY: help demo quick test check compiled coverage matrix quick-on stub faults fuzz planted soak bench many fleet site site-serve \
+	release-check agents frameworks clean
 
 # An environment is made again for a Python that is named and is another one, and where it, or its Python, was moved.
 NAMED := $(filter-out file,$(origin PYTHON))
@@ -123,6 +124,9 @@ faults: $(VENV)/.installed-dev
 fuzz: $(VENV)/.installed-dev
 	@$(PIP) --quiet --editable '.[fuzz]' 2>/dev/null || echo "There is no atheris for this Python on this machine." >&2
 	$(BIN)/python tests/fuzz --seconds $(or $(SECONDS),60)
+
+planted: $(VENV)/.installed-dev
+	$(BIN)/python tests/planted $(ON_COMPILED) $(if $(ONLY),--only $(ONLY))
 
 soak: $(VENV)/.installed-dev
 	$(BIN)/python tests/soak --minutes $(or $(MINUTES),1)
