@@ -1,4 +1,4 @@
-"""What all tests share: both event loops, and Hypothesis with the same examples in every run."""
+"""What all tests share: an event loop for each, and Hypothesis with the same examples in every run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import shutil
 import sys
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -18,6 +18,7 @@ sys.path += [str(Path(__file__).parent), str(Path(__file__).with_name("faults"))
 
 import preloaded
 import run
+from loops import by_turns as anyio_backend  # noqa: F401
 
 pytest_plugins = ["plugin", "quick", "workers"]
 run.begin()
@@ -78,15 +79,3 @@ def _only_the_modules_own_garbage() -> None:
 def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Fail what is skipped in CI, where the tests are the last word: what was not tried did not pass."""
     return run.judged((yield), strict=bool(os.environ.get("CI")))
-
-
-@pytest.fixture(
-    scope="module",
-    params=[
-        pytest.param(("asyncio", {"use_uvloop": False}), id="asyncio"),
-        pytest.param(("trio", {}), id="trio"),
-    ],
-)
-def anyio_backend(request: pytest.FixtureRequest) -> tuple[str, dict[str, Any]]:
-    """Every async test runs on both. A module where the loop itself matters overrides this, and adds uvloop."""
-    return request.param

@@ -1,6 +1,9 @@
-"""The fixture `anyio_backend` for a module whose tests try what does not know the event loop.
+"""On which event loop a test runs. By default on one, half of the tests on each: most of what is tried does not know the loop.
 
-from loops import by_turns as anyio_backend  # noqa: F401
+A test about processes, cancellation or time-outs runs on both. It has the mark `ON_BOTH`, or its module or directory has the
+fixture `both`:
+
+from loops import both as anyio_backend  # noqa: F401
 """
 
 from __future__ import annotations
@@ -10,6 +13,14 @@ from typing import Any
 import pytest
 
 LOOPS: tuple[tuple[str, dict[str, Any]], ...] = (("asyncio", {"use_uvloop": False}), ("trio", {}))
+NAMES = [name for name, _ in LOOPS]
+ON_BOTH = pytest.mark.parametrize("anyio_backend", LOOPS, ids=NAMES)
+
+
+@pytest.fixture(params=LOOPS, ids=NAMES)
+def both(request: pytest.FixtureRequest) -> tuple[str, dict[str, Any]]:
+    """Each test on both loops."""
+    return request.param
 
 
 @pytest.fixture

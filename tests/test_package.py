@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 import pytest
 from packaging.specifiers import SpecifierSet
+from rows import each
 
 import picohook
 
@@ -239,7 +240,7 @@ class TestPublicNames:
         }
         assert typed == {name: (home, name) for name, home in picohook._HOME.items()}
 
-    @pytest.mark.parametrize("name", picohook.__all__)
+    @each("name", picohook.__all__)
     def test_each_can_be_imported(self, name):
         home = import_module(f"picohook.{picohook._HOME[name]}")
         assert getattr(picohook, name) is getattr(home, name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import signal
 import subprocess
@@ -11,6 +12,7 @@ from collections import Counter
 import pytest
 import run
 from loops import loop_of
+from rows import each
 
 HERE = os.path.dirname(run.__file__)
 CHILD = "import signal, sys; print(signal.getsignal(signal.SIGINT) == signal.SIG_IGN, flush=True); signal.pause()"
@@ -49,6 +51,22 @@ def test_a_skipped_test_fails_where_skips_are_not_allowed(strict, outcome):
 def test_tests_that_take_the_event_loops_by_turns_take_each_as_often():
     loops = Counter(loop_of(f"test_it[{number}]")[0] for number in range(100))
     assert loops == {"asyncio": 50, "trio": 50}
+
+
+def test_a_failure_in_a_table_names_its_row():
+    tried = []
+
+    @each("outer", "ab")
+    @each(("number", "half"), [(2, 1), (4, 3)])
+    def test(fixture, outer, number, half):
+        tried.append(f"{fixture}{outer}{number}")
+        assert number == 2 * half
+
+    assert [*inspect.signature(test).parameters] == ["fixture"]
+    with pytest.raises(AssertionError) as failed:
+        test(fixture="-")
+    assert tried == ["-a2", "-a4"]
+    assert failed.value.__notes__ == ["in the row {'number': 4, 'half': 3}", "in the row {'outer': 'a'}"]
 
 
 TESTS = """

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from rows import each
 
 from picohook import extensions
 from picohook.cli import commands as commands_package
@@ -124,7 +125,7 @@ def test_a_command_imports_no_library_that_it_may_not_need(project, command, not
     assert modules & not_needed == set()
 
 
-@pytest.mark.parametrize("name", summaries())
+@each("name", summaries())
 def test_the_list_of_commands_has_the_first_line_of_each_help(name):
     assert load_command(name).help.partition("\n")[0] == summaries()[name]
 

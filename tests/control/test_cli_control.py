@@ -17,7 +17,6 @@ import anyio.to_thread
 import preloaded
 import pytest
 from anyio.streams.text import TextReceiveStream
-from loops import by_turns as anyio_backend  # noqa: F401
 from scripted import PATIENCE, SERVE, command, scripted
 
 from picohook import Deny, FunctionHook, Host, ToolCall

@@ -7,6 +7,8 @@ from typing import get_args
 
 import anyio
 import pytest
+from loops import ON_BOTH
+from rows import each
 
 from picohook.errors import EncodeError, HookCrashedError, HookTimeoutError
 from picohook.hooks.function import FunctionHook
@@ -71,9 +73,9 @@ def test_every_kind_of_decision_but_two_is_among_them():
     assert {type(one) for one in NO_YES} & set(get_args(Decision)) == set(get_args(Decision)) - {Approve, Deny}
 
 
-@pytest.mark.parametrize("rule", ["continue", "deny", "abort"])
-@pytest.mark.parametrize("others", [0, 2])
-@pytest.mark.parametrize("answer", NO_YES, ids=lambda answer: type(answer).__name__)
+@each("rule", ["continue", "deny", "abort"])
+@each("others", [0, 2])
+@each("answer", NO_YES)
 async def test_A1_A2_S11_anything_but_a_yes_denies_with_its_cause(chain, says, answer, others, rule):
     given = answer if isinstance(answer, Exception) else lambda _: answer
     hooks = [says("fails", given, on_failure=rule), *(says(f"{number}", APPROVE) for number in range(others))]
@@ -163,6 +165,7 @@ async def test_the_order_of_approvers_does_not_matter_to_the_answer(chain, says,
 
 
 @pytest.mark.parametrize("count", [1, 3])
+@ON_BOTH
 async def test_a_cancelled_approval_gives_no_answer(chain, says, count):
     with anyio.CancelScope() as scope:
 
@@ -199,6 +202,7 @@ class TestFunctionHooks:
         assert (await ask(lambda _: said)).approved is False
         assert (await ask(lambda _: True, lambda _: said)).approved is False
 
+    @ON_BOTH
     async def test_A1_no_answer_in_time_denies(self, ask):
         async def hangs(_):
             await anyio.sleep_forever()
@@ -206,6 +210,7 @@ class TestFunctionHooks:
         outcome = await ask(hangs, timeout=0.05)
         assert (outcome.approved, outcome.reason) == (False, "hook 0 failed: no answer in time")
 
+    @ON_BOTH
     async def test_A9_a_yes_after_the_deadline_denies(self, ask):
         async def clings(_):
             with anyio.CancelScope(shield=True):

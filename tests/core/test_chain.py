@@ -7,6 +7,8 @@ from typing import get_args
 import anyio
 import anyio.lowlevel
 import pytest
+from loops import ON_BOTH
+from rows import each
 
 from picohook.engine.listener import Account
 from picohook.errors import EncodeError, HookCrashedError, HookTimeoutError
@@ -134,10 +136,9 @@ ENDING = {
 
 
 class TestWhatEndsIt:
-    @pytest.mark.parametrize(
+    @each(
         ("stage", "decision"),
         [(stage, decision) for stage, decisions in ENDING.items() for decision in decisions],
-        ids=lambda value: value if isinstance(value, str) else value.action,
     )
     async def test_the_hooks_behind_are_not_asked(self, chain, says, stage, decision):
         behind = says("behind", CONTINUE)
@@ -224,8 +225,8 @@ class TestWhatEndsIt:
 
 
 class TestFailures:
-    @pytest.mark.parametrize("rule", ["continue", "deny", "abort"])
-    @pytest.mark.parametrize("stage", INTERCEPTS)
+    @each("rule", ["continue", "deny", "abort"])
+    @each("stage", INTERCEPTS)
     async def test_a_failed_hook_changes_nothing_and_counts_as_configured(self, chain, says, payloads, stage, rule):
         behind = says("behind", CONTINUE)
         outcome = await chain(stage, says("fails", ValueError("it broke"), on_failure=rule), behind)
@@ -242,14 +243,13 @@ class TestFailures:
             assert outcome.reason == "hook fails failed: it broke"
             assert outcome.hook == "fails"
 
-    @pytest.mark.parametrize(
+    @each(
         "failure",
         [
             HookTimeoutError("no answer"), HookCrashedError("it exited"), EncodeError("its own payload"), RuntimeError(),
             NotImplementedError(), ExceptionGroup("two", [ValueError(), KeyError()]), StopAsyncIteration(), TimeoutError(),
             AssertionError("x"), RecursionError(), MemoryError(),
         ],
-        ids=lambda failure: type(failure).__name__,
     )  # fmt: skip
     async def test_any_error_of_a_hook_is_its_failure(self, chain, says, failure):
         outcome = await chain("before_tool", says("fails", failure), says("behind", CONTINUE))
@@ -264,8 +264,8 @@ class TestFailures:
         outcome = await chain("before_tool", Silent("silent"))
         assert "has no `handle`" in outcome.trail[0].error
 
-    @pytest.mark.parametrize("answer", [None, True, "continue", {"action": "continue"}, object(), Modify])
-    @pytest.mark.parametrize("stage", INTERCEPTS)
+    @each("answer", [None, True, "continue", {"action": "continue"}, object(), Modify])
+    @each("stage", INTERCEPTS)
     async def test_an_answer_that_is_not_a_decision_is_a_failure(self, chain, says, stage, answer):
         outcome = await chain(stage, says("a", lambda _: answer, on_failure="abort"))
         assert outcome.action == "abort_turn"
@@ -287,8 +287,8 @@ class TestFailures:
     def test_the_examples_are_all_there_is(self):
         assert {type(decision) for decision in self.EXAMPLES} == set(get_args(Decision))
 
-    @pytest.mark.parametrize("decision", EXAMPLES, ids=lambda decision: type(decision).__name__)
-    @pytest.mark.parametrize("stage", INTERCEPTS)
+    @each("decision", EXAMPLES)
+    @each("stage", INTERCEPTS)
     async def test_a_decision_that_the_stage_does_not_allow_is_a_failure(self, chain, says, stage, decision):
         allowed = {type(one) for one in ENDING[stage]} | {type(CONTINUE), Modify}
         outcome = await chain(stage, says("a", decision), says("b", CONTINUE))
@@ -312,10 +312,8 @@ class TestFailures:
         (name,) = changes
         assert outcome.trail[0].error.startswith(f"`{name}`")
 
-    @pytest.mark.parametrize("changes", [{"tools": []}, {"system_prompt": "x"}, {"messages": []}], ids=str)
-    @pytest.mark.parametrize(
-        "make", [Modify, lambda changes: Retry("again", changes=changes), lambda c: Respond({}, changes=c)]
-    )
+    @each("changes", [{"tools": []}, {"system_prompt": "x"}, {"messages": []}])
+    @each("make", [Modify, lambda changes: Retry("again", changes=changes), lambda c: Respond({}, changes=c)])
     async def test_forbidden_edits_of_a_hook_are_left_out_and_shown(self, chain, says, payloads, make, changes):
         outcome = await chain("before_llm", says("a", make(changes), may_edit=()))
         assert outcome.payload == payloads["before_llm"]
@@ -339,9 +337,9 @@ class TestFailures:
 class TestTheCallersMistake:
     """A payload that is no JSON is raised, and nobody is asked."""
 
-    @pytest.mark.parametrize("in_process", [True, False])
-    @pytest.mark.parametrize("value", [float("nan"), "\ud800", {1, 2}, b"x"], ids=repr)
-    @pytest.mark.parametrize("stage", ["before_tool", "approve_tool"])
+    @each("in_process", [True, False])
+    @each("value", [float("nan"), "\ud800", {1, 2}, b"x"])
+    @each("stage", ["before_tool", "approve_tool"])
     async def test_it_is_raised_before_any_hook_is_asked(self, chain, says, stage, value, in_process):
         hooks = [says("a", ValueError(), on_failure="continue"), says("b", CONTINUE, in_process=in_process)]
         with pytest.raises(EncodeError):
@@ -370,6 +368,7 @@ class TestTheCallersMistake:
 
 
 class TestTime:
+    @ON_BOTH
     async def test_a_hook_gets_its_own_deadline_from_when_it_is_asked(self, chain, says, clock):
         def slow(_):
             clock.time += 3
@@ -400,6 +399,7 @@ class TestTime:
 
     @pytest.mark.parametrize("stage", sorted(STAGES))
     @pytest.mark.parametrize("retry", [0, 2])
+    @ON_BOTH
     async def test_A9_an_answer_after_the_deadline_is_a_failure_whoever_was_late(
         self, chain, says, clock, stage, retry
     ):
@@ -417,6 +417,7 @@ class TestTime:
         assert (entry.error, entry.failure) == ("no answer in time", "timeout")
         assert len(hook.questions) == 1 + (0 if STAGES[stage].approves else retry)
 
+    @ON_BOTH
     async def test_A9_an_edit_after_the_deadline_is_not_made(self, chain, says, clock):
         def late(question):
             clock.time = question.deadline + 1
@@ -428,6 +429,7 @@ class TestTime:
         assert outcome.payload.tool != "other"
 
     @pytest.mark.parametrize(("after", "error"), [(30, None), (41, "no answer in time")])
+    @ON_BOTH
     async def test_a_hook_that_reports_progress_has_until_its_limit(self, chain, says, clock, after, error):
         def slow(_):
             clock.time += after
@@ -502,6 +504,7 @@ class TestTime:
             ((60, 700), (60, 600)),
         ],
     )  # fmt: skip
+    @ON_BOTH
     async def test_progress_moves_a_deadline_on_to_ten_times_and_never_back(self, chain, says, given, expected):
         hook = says("a", CONTINUE)
         await chain("before_tool", hook, timeout=given[0], budget=given[1])
@@ -646,6 +649,7 @@ class Stop(BaseException):
 
 
 class TestCancellation:
+    @ON_BOTH
     async def test_it_passes_through_and_no_other_hook_is_asked(self, chain, says):
         behind = says("behind", CONTINUE)
         with anyio.CancelScope() as scope:
@@ -659,6 +663,7 @@ class TestCancellation:
         assert scope.cancelled_caught
         assert behind.questions == []
 
+    @ON_BOTH
     async def test_a_base_exception_passes_through(self, chain, says):
         behind = says("behind", CONTINUE)
         for stage in ("before_tool", "approve_tool"):
@@ -706,6 +711,7 @@ class TestFunctionHooks:
         assert outcome.action == action
         assert (outcome.trail[0].error is not None) is (action == "abort_turn")
 
+    @ON_BOTH
     async def test_one_that_hangs_has_failed_at_its_deadline(self, ask):
         async def hangs(_):
             await anyio.sleep_forever()

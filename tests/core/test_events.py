@@ -6,6 +6,7 @@ import json
 from datetime import datetime
 
 import pytest
+from rows import each
 
 from picohook.errors import EncodeError
 from picohook.model.events import Event, known_kind
@@ -32,7 +33,7 @@ def test_the_legacy_line_has_the_form_of_the_protocol():
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", sorted(words.EVENT_KINDS))
+@each("kind", sorted(words.EVENT_KINDS))
 def test_the_runtime_line_has_all_its_fields_for_every_kind(kind):
     line = Event(kind, {"Tool": "bash"}, META).line("runtime")
     message = json.loads(line)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+from rows import each
 
 from picohook.model.expressions import LONGEST_PATTERN, MOST_WORK, PYTHON, Expression, globs
 
@@ -15,7 +16,7 @@ def matches(pattern, text):
     return expression.matches(text)
 
 
-@pytest.mark.parametrize(
+@each(
     "pattern",
     [
         *("a|b", "ab?", "(?P<x>a)b", "[a-c]+", "[^a]", "[[]", "[a&&b]", "[~~a]", r"[\w-]", r"[\]a]", r"[\b]", r"[\d-]", "[]a]"),

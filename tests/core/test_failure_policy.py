@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from rows import each
 
 from picohook.errors import (
     HandshakeError,
@@ -23,8 +24,8 @@ REASON = "hook gate failed: it broke"
 CAN_DENY = {"before_tool"}
 
 
-@pytest.mark.parametrize("stage", sorted(STAGES))
-@pytest.mark.parametrize("rule", list(OnFailure))
+@each("stage", sorted(STAGES))
+@each("rule", list(OnFailure))
 def test_a_failure_counts_as_its_setting_says(stage, rule):
     if stage == "approve_tool":
         expected = Deny(reason=REASON)
@@ -37,8 +38,8 @@ def test_a_failure_counts_as_its_setting_says(stage, rule):
     assert on_failure(STAGES[stage], "gate", rule, "it broke") == expected
 
 
-@pytest.mark.parametrize("stage", sorted(STAGES))
-@pytest.mark.parametrize("rule", list(OnFailure))
+@each("stage", sorted(STAGES))
+@each("rule", list(OnFailure))
 def test_the_decision_for_a_failure_is_allowed_at_the_stage(stage, rule):
     decision = on_failure(STAGES[stage], "gate", rule, "it broke")
     assert STAGES[stage].approves or decision.action in STAGES[stage].actions
@@ -49,7 +50,7 @@ class UnspeakableError(Exception):
         raise RuntimeError("and this too")
 
 
-@pytest.mark.parametrize(
+@each(
     ("error", "said"),
     [
         (HookReplyError("plain"), "plain"),
@@ -67,13 +68,12 @@ class UnspeakableError(Exception):
         (RuntimeError("first\x1b[2J\nsecond"), r"RuntimeError: first\x1b[2J"),
         (RuntimeError("x" * 5000), f"RuntimeError: {'x' * 400}"),
     ],
-    ids=lambda value: type(value).__name__ if isinstance(value, Exception) else None,
 )
 def test_a_failure_is_described_in_one_line_escaped_and_cut(error, said):
     assert describe(error) == said
 
 
-@pytest.mark.parametrize(
+@each(
     ("error", "kind"),
     [
         (HookTimeoutError("x"), "timeout"),
@@ -85,7 +85,6 @@ def test_a_failure_is_described_in_one_line_escaped_and_cut(error, said):
         (ValueError("x"), "reply"),
         (KeyError("x"), "error"),
     ],
-    ids=lambda value: type(value).__name__ if isinstance(value, Exception) else None,
 )
 def test_metrics_count_a_failure_by_its_kind(error, kind):
     assert cause(error) == kind

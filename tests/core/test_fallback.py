@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from loops import ON_BOTH
 
 from picohook import Continue, Deny, FunctionHook, HookSpec, Host, Modify, ToolCall
 from picohook.engine.chain import Chain
@@ -60,6 +61,7 @@ async def test_N7_a_fallback_that_fails_too_is_the_hooks_own_failure(ask, on_fai
     assert "the local rules are broken" in local.failures.last
 
 
+@ON_BOTH
 async def test_N7_an_answer_of_the_fallback_after_its_time_does_not_count(ask, clock):
     def late(question):
         clock.time = question.deadline + 0.1

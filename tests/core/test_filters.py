@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from rows import each
 
 from picohook.model.events import Event
 from picohook.model.filters import Filter, exact
@@ -17,7 +18,7 @@ CALL = ToolCall(
 )
 
 
-@pytest.mark.parametrize(
+@each(
     ("pattern", "tools", "others"),
     [
         ("bash", ["bash"], ["Bash", "bash2", "a bash", ""]),
@@ -57,7 +58,7 @@ def test_a_pattern_that_cannot_be_read_matches_every_tool_and_says_why():
     assert not Filter(tool="/(/", channel="web").matches(CALL)
 
 
-@pytest.mark.parametrize(
+@each(
     ("settings", "matches"),
     [
         ({}, True),
@@ -87,7 +88,7 @@ def test_fields_of_a_result_can_be_matched():
     assert not Filter(when={"is_error": 1}).matches(failed)
 
 
-@pytest.mark.parametrize(
+@each(
     ("settings", "matches"),
     [
         ({}, True),

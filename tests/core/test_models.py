@@ -7,6 +7,7 @@ import sys
 
 import pytest
 from pydantic import ValidationError
+from rows import each
 
 from picohook.model.decisions import Outcome
 from picohook.model.payloads import LLMResponse, Meta, ToolCall, ToolResult, ToolReturn
@@ -14,7 +15,7 @@ from picohook.model.stages import STAGES
 from picohook.model.trail import Notes, TrailEntry
 
 
-@pytest.mark.parametrize("stage", sorted(STAGES))
+@each("stage", sorted(STAGES))
 def test_a_payload_reads_back_from_its_wire_form(payloads, stage):
     payload = payloads[stage]
     assert type(payload).model_validate(payload.wire()) == payload

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from hypothesis import example, given, strategies as st
+from rows import each
 
 from picohook.model.decisions import (
     APPROVE,
@@ -53,7 +54,7 @@ DECIDES = {
 CARRIED = {"modify": {"patch": {}}, "respond": {"result": {}}, "retry": {"feedback": "again"}}
 
 
-@pytest.mark.parametrize("stage", INTERCEPTS)
+@each("stage", INTERCEPTS)
 def test_a_plain_answer_decides_the_same_as_one_that_is_read_field_by_field(stage):
     for action in (*DECIDES, "", "nonsense"):
         for reason in ("", "because", "é" * 500):
@@ -68,8 +69,8 @@ def test_a_plain_answer_decides_the_same_as_one_that_is_read_field_by_field(stag
             )
 
 
-@pytest.mark.parametrize("action", DECIDES)
-@pytest.mark.parametrize("stage", INTERCEPTS)
+@each("action", DECIDES)
+@each("stage", INTERCEPTS)
 def test_an_action_is_taken_where_it_is_allowed_and_a_failure_elsewhere(stage, action):
     answer = {"action": action, "reason": "because", **CARRIED.get(action, {})}
     if action in ALLOWED[stage]:
@@ -82,26 +83,25 @@ def test_an_action_is_taken_where_it_is_allowed_and_a_failure_elsewhere(stage, a
             read_decision(STAGES[stage], answer)
 
 
-@pytest.mark.parametrize(
+@each(
     "action",
     ["allow", "deny", "Continue", "CONTINUE", " continue", "continue\n", "modify ", "approve", "deny_tool;", "null", "0",
      1, 0, True, False, 1.5, [], {}, ["continue"], {"action": "continue"}],
-    ids=repr,
 )  # fmt: skip
-@pytest.mark.parametrize("stage", sorted(STAGES))
+@each("stage", sorted(STAGES))
 def test_A7_an_unknown_action_is_a_failure_and_never_a_continue(stage, action):
     with pytest.raises(ValueError, match="action"):
         read_decision(STAGES[stage], {"action": action, "approved": True})
 
 
-@pytest.mark.parametrize("answer", [None, {}, {"action": "continue"}, {"action": ""}, {"action": None}])
-@pytest.mark.parametrize("stage", INTERCEPTS)
+@each("answer", [None, {}, {"action": "continue"}, {"action": ""}, {"action": None}])
+@each("stage", INTERCEPTS)
 def test_an_empty_or_absent_answer_continues(stage, answer):
     assert read_decision(STAGES[stage], answer) == CONTINUE
 
 
-@pytest.mark.parametrize("answer", [[], "continue", "", 0, 1, True, False, 1.5, [{"action": "continue"}]], ids=repr)
-@pytest.mark.parametrize("stage", sorted(STAGES))
+@each("answer", [[], "continue", "", 0, 1, True, False, 1.5, [{"action": "continue"}]])
+@each("stage", sorted(STAGES))
 def test_an_answer_that_is_not_an_object_is_a_failure(stage, answer):
     with pytest.raises(ValueError, match="not an object"):
         read_decision(STAGES[stage], answer)
@@ -110,10 +110,8 @@ def test_an_answer_that_is_not_an_object_is_a_failure(stage, answer):
 class TestPayloads:
     """A payload that comes with `continue`, `modify` or no action at all is applied."""
 
-    @pytest.mark.parametrize(
-        "action", [{}, {"action": "continue"}, {"action": "modify"}, {"action": ""}, {"action": None}]
-    )
-    @pytest.mark.parametrize(
+    @each("action", [{}, {"action": "continue"}, {"action": "modify"}, {"action": ""}, {"action": None}])
+    @each(
         ("stage", "carried", "changes"),
         [
             (BEFORE_LLM, {"request": {"model": "n"}}, {"model": "n"}),
@@ -126,18 +124,17 @@ class TestPayloads:
             (BEFORE_COMPACT, {"messages": [{}]}, {"messages": [{}]}),
             (AFTER_COMPACT, {"messages": [{}]}, {"messages": [{}]}),
         ],
-        ids=lambda value: getattr(value, "name", None),
     )
     def test_it_is_a_modify(self, stage, carried, changes, action):
         assert read_decision(stage, {**action, **carried}) == Modify(changes)
 
-    @pytest.mark.parametrize("action", [{}, {"action": "continue"}, {"action": "modify"}])
-    @pytest.mark.parametrize("stage", INTERCEPTS)
+    @each("action", [{}, {"action": "continue"}, {"action": "modify"}])
+    @each("stage", INTERCEPTS)
     def test_so_is_a_patch(self, stage, action):
         field = {"before_tool": "arguments", "after_tool": "media"}.get(stage, "messages")
         assert read_decision(STAGES[stage], {**action, "patch": {field: None}}) == Modify({}, patch={field: None})
 
-    @pytest.mark.parametrize("stage", INTERCEPTS)
+    @each("stage", INTERCEPTS)
     def test_a_modify_with_nothing_is_a_failure(self, stage):
         carries = STAGES[stage].carries or "messages"
         for answer in ({"action": "modify"}, {"action": "modify", carries: None, "patch": None}):
@@ -149,14 +146,13 @@ class TestPayloads:
         assert read_decision(AFTER_TOOL, {"action": "continue", "call": {"tool": "x"}}) == CONTINUE
         assert read_decision(BEFORE_FINISH, {"action": "continue", "prompt": "x"}) == CONTINUE
 
-    @pytest.mark.parametrize(
+    @each(
         ("stage", "field"),
         [(BEFORE_LLM, "request"), (AFTER_LLM, "response"), (BEFORE_TOOL, "call"), (AFTER_TOOL, "result")]
         + [(STAGES[name], "patch") for name in INTERCEPTS],
-        ids=lambda value: getattr(value, "name", value),
     )
-    @pytest.mark.parametrize("value", [[], "x", 5, True], ids=repr)
-    @pytest.mark.parametrize("action", ["modify", "continue"])
+    @each("value", [[], "x", 5, True])
+    @each("action", ["modify", "continue"])
     def test_one_that_is_not_an_object_is_a_failure(self, stage, field, value, action):
         with pytest.raises(ValueError, match=f"`{field}` is .* not an object"):
             read_decision(stage, {"action": action, field: value})
@@ -173,20 +169,14 @@ class TestWhatAnActionNeeds:
     def test_respond_to_a_request_carries_the_response(self):
         assert read_decision(BEFORE_LLM, {"action": "respond", "result": {"content": "x"}}) == Respond({"content": "x"})
 
-    @pytest.mark.parametrize("stage", [BEFORE_TOOL, BEFORE_LLM], ids=lambda stage: stage.name)
-    @pytest.mark.parametrize(
-        "carried", [{}, {"result": None}, {"result": "x"}, {"result": []}, {"response": {}}], ids=repr
-    )
+    @each("stage", [BEFORE_TOOL, BEFORE_LLM])
+    @each("carried", [{}, {"result": None}, {"result": "x"}, {"result": []}, {"response": {}}])
     def test_respond_without_a_result_is_a_failure(self, stage, carried):
         with pytest.raises(ValueError, match="result"):
             read_decision(stage, {"action": "respond", **carried})
 
-    @pytest.mark.parametrize(
-        "stage", [BEFORE_PROMPT, BEFORE_LLM, AFTER_LLM, BEFORE_FINISH], ids=lambda stage: stage.name
-    )
-    @pytest.mark.parametrize(
-        "carried", [{}, {"feedback": ""}, {"feedback": None}, {"feedback": 5}, {"reason": "x"}], ids=repr
-    )
+    @each("stage", [BEFORE_PROMPT, BEFORE_LLM, AFTER_LLM, BEFORE_FINISH])
+    @each("carried", [{}, {"feedback": ""}, {"feedback": None}, {"feedback": 5}, {"reason": "x"}])
     def test_retry_without_feedback_is_a_failure(self, stage, carried):
         with pytest.raises(ValueError, match="feedback"):
             read_decision(stage, {"action": "retry", **carried})
@@ -212,8 +202,8 @@ class TestTexts:
         assert read_decision(AFTER_TOOL, {**answer, "reason": "€" * 5000}).reason == "€" * 341
         assert read_decision(AFTER_TOOL, {**answer, "reason": "x" * 1024}).reason == "x" * 1024
 
-    @pytest.mark.parametrize("key", ["reason", "system_message", "additional_context"])
-    @pytest.mark.parametrize("value", [5, [], {}, True, 1.5, ["x"]], ids=repr)
+    @each("key", ["reason", "system_message", "additional_context"])
+    @each("value", [5, [], {}, True, 1.5, ["x"]])
     def test_a_reason_that_is_not_text_is_a_failure(self, key, value):
         with pytest.raises(ValueError, match=f"`{key}` is .* not a string"):
             read_decision(BEFORE_TOOL, {"action": "continue", key: value})
@@ -232,8 +222,8 @@ NOTES = Notes("for the user", "for the prompt", ({"role": "user", "content": "x"
 
 
 class TestNotes:
-    @pytest.mark.parametrize("action", DECIDES)
-    @pytest.mark.parametrize("stage", INTERCEPTS)
+    @each("action", DECIDES)
+    @each("stage", INTERCEPTS)
     def test_they_come_with_every_action(self, stage, action):
         if action in ALLOWED[stage]:
             answer = {"action": action, **CARRIED.get(action, {}), **ANSWER}
@@ -258,7 +248,7 @@ class TestNotes:
         notes = read_decision(BEFORE_TOOL, answer).notes
         assert notes == Notes("x" * 1024, "y" * 65536)
 
-    @pytest.mark.parametrize("value", ["x", {}, 5, True, [1], [None], ["x"], [{}, "x"], {"role": "user"}], ids=repr)
+    @each("value", ["x", {}, 5, True, [1], [None], ["x"], [{}, "x"], {"role": "user"}])
     def test_messages_that_are_not_a_list_of_objects_are_a_failure(self, value):
         with pytest.raises(ValueError, match="`inject_messages` is not a list of objects"):
             read_decision(BEFORE_LLM, {"inject_messages": value})
@@ -281,26 +271,24 @@ class TestApproval:
         with pytest.raises(ValueError, match="`reason` is a number, not a string"):
             read_decision(APPROVE_TOOL, {"approved": False, "reason": 5})
 
-    @pytest.mark.parametrize(
+    @each(
         "approved",
         ["yes", "true", "True", "on", "1", "", 1, 1.0, 0, -1, 2**70, 10**4299, None, [], [True], {}, {"approved": True}],
-        ids=lambda value: repr(value) if value != 10**4299 else "an integer of 4300 digits",
     )  # fmt: skip
     def test_J6_any_other_value_is_a_failure(self, approved):
         with pytest.raises(ValueError, match="only true is a yes"):
             read_decision(APPROVE_TOOL, {"approved": approved})
 
-    @pytest.mark.parametrize(
+    @each(
         "answer",
         [None, {}, {"Approved": True}, {"APPROVED": True}, {"approve": True}, {"approved ": True}, {"ok": True},
          {"action": "continue"}, {"result": {"approved": True}}, {"call": {}, "reason": "sure"}],
-        ids=repr,
     )  # fmt: skip
     def test_J7_A2_no_approved_is_a_failure(self, answer):
         with pytest.raises(ValueError, match="has no `approved`"):
             read_decision(APPROVE_TOOL, answer)
 
-    @pytest.mark.parametrize("action", sorted({*DECIDES, "approve", "allow"} - {"continue"}))
+    @each("action", sorted({*DECIDES, "approve", "allow"} - {"continue"}))
     def test_A7_an_action_of_another_stage_is_a_failure_even_with_a_yes(self, action):
         with pytest.raises(ValueError, match=f"an approval has no action, and this one has '{action}'"):
             read_decision(APPROVE_TOOL, {"approved": True, "action": action})

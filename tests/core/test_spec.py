@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from pydantic import ValidationError
+from rows import each
 
 from picohook.model.spec import HookSpec, OnFailure, Timeouts, WholeModeSpec
 from picohook.model.stages import MODES, STAGES
@@ -82,7 +83,7 @@ def test_a_guard_denies_when_it_fails_unless_it_is_told_otherwise():
     assert HookSpec(name="a", guard=True, on_failure="continue").on_failure is OnFailure.CONTINUE
 
 
-@pytest.mark.parametrize(
+@each(
     ("settings", "said"),
     [
         ({"command": "python3 gate.py"}, r'give a list, one element an argument: \["python3", "gate.py"\]'),

@@ -9,6 +9,7 @@ from typing import get_args
 import pytest
 from hypothesis import given, strategies as st
 from pydantic import ValidationError
+from rows import each
 
 from picohook.model.apply_edit import apply_edit, restrict
 from picohook.model.payloads import LLMRequest, ToolCall, ToolResult
@@ -43,14 +44,14 @@ class TestEdit:
         assert edited.arguments == {"command": "pwd"}
         assert edited == call.model_copy(update={"arguments": {"command": "pwd"}})
 
-    @pytest.mark.parametrize("name", sorted(STAGES))
+    @each("name", sorted(STAGES))
     def test_null_and_nothing_stay(self, payloads, name):
         stage, payload = STAGES[name], payloads[name]
         assert apply_edit(stage, payload, {}) is payload
         assert apply_edit(stage, payload, dict.fromkeys(type(payload).model_fields)) is payload
         assert apply_edit(stage, payload, {}, {}) is payload
 
-    @pytest.mark.parametrize("name", sorted(STAGES))
+    @each("name", sorted(STAGES))
     def test_an_unchanged_payload_is_not_a_change(self, payloads, name):
         stage, payload = STAGES[name], payloads[name]
         echo = json.loads(json.dumps(payload.wire()))
@@ -58,7 +59,7 @@ class TestEdit:
         assert apply_edit(stage, payload, {**echo, "unknown": 1}) is payload
         assert apply_edit(stage, payload, {}, echo) is payload
 
-    @pytest.mark.parametrize("name", sorted(STAGES))
+    @each("name", sorted(STAGES))
     def test_where_it_comes_from_and_which_call_it_is_cannot_be_changed(self, payloads, name):
         stage, payload = STAGES[name], payloads[name]
         other = {
@@ -86,7 +87,7 @@ class TestEdit:
             with pytest.raises(ValueError, match="before_tool cannot change `context`, `tool_call_id`"):
                 apply_edit(BEFORE_TOOL, call, *edit)
 
-    @pytest.mark.parametrize("name", sorted(STAGES))
+    @each("name", sorted(STAGES))
     def test_the_payload_itself_is_never_touched(self, payloads, name):
         stage, payload = STAGES[name], payloads[name]
         before = copy.deepcopy(payload)
@@ -124,7 +125,7 @@ class TestEdit:
         edited = apply_edit(BEFORE_LLM, payloads["before_llm"], changes)
         assert {key: getattr(edited, key) for key in changes} == changes
 
-    @pytest.mark.parametrize(
+    @each(
         ("name", "changes"),
         [
             ("before_tool", {"tool": 5}),
@@ -148,8 +149,8 @@ class TestEdit:
         with pytest.raises(ValidationError):
             apply_edit(STAGES[name], payloads[name], changes)
 
-    @pytest.mark.parametrize(("before", "after"), [(1, True), (0, False), (True, 1), (False, 0), (1.0, True)])
-    @pytest.mark.parametrize("around", [lambda value: value, lambda value: [{"b": value}]], ids=["plain", "deep"])
+    @each(("before", "after"), [(1, True), (0, False), (True, 1), (False, 0), (1.0, True)])
+    @each("around", [lambda value: value, lambda value: [{"b": value}]])
     def test_true_is_not_1(self, before, after, around):
         call = ToolCall(tool="x", arguments={"flag": around(before), "same": 1})
         edited = apply_edit(BEFORE_TOOL, call, {"arguments": {"flag": around(after), "same": 1}})
@@ -260,7 +261,7 @@ RFC_7396_APPENDIX_A = [
 ]
 
 
-@pytest.mark.parametrize(("original", "patch", "result"), RFC_7396_APPENDIX_A)
+@each(("original", "patch", "result"), RFC_7396_APPENDIX_A)
 def test_a_merge_patch_works_as_in_the_rfc(original, patch, result):
     target = json.loads(original)
     assert merge_patch(target, json.loads(patch)) == json.loads(result)
@@ -329,10 +330,8 @@ CHANGES = {
 
 
 class TestRestrict:
-    @pytest.mark.parametrize(
-        "may_edit", [(), ("tools",), ("system",), ("messages",), ("tools", "messages"), ("system", "messages")]
-    )
-    @pytest.mark.parametrize("name", CHANGES)
+    @each("may_edit", [(), ("tools",), ("system",), ("messages",), ("tools", "messages"), ("system", "messages")])
+    @each("name", CHANGES)
     def test_forbidden_edits_are_reverted_and_named(self, name, may_edit):
         changes, refused = CHANGES[name]
         names = {"tools": "tools", "system_prompt": "system", "system messages": "system", "messages": "messages"}

@@ -6,11 +6,12 @@ import unicodedata
 
 import pytest
 from hypothesis import given, strategies as st
+from rows import each
 
 from picohook.wire.text import cut, escape, show
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "shown"),
     [
         ("plain, ünï, 漢字, 😀", "plain, ünï, 漢字, 😀"),

@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
+from rows import each
 
 from picohook.model.apply_edit import apply_edit
 from picohook.model.decisions import APPROVE, CONTINUE, AbortTurn, Continue, Deny, Modify, Respond, Retry
@@ -29,7 +30,7 @@ class TestNamesInAnyCase:
     def test_a_denial_denies(self, name):
         assert read_decision(BEFORE_TOOL, {name: "deny_tool", "Reason": "no"}) == Deny("no")
 
-    @pytest.mark.parametrize("stage", INTERCEPTS)
+    @each("stage", INTERCEPTS)
     def test_every_field_is_taken(self, stage):
         answer = {
             "Action": "abort_turn",
@@ -40,7 +41,7 @@ class TestNamesInAnyCase:
         }
         assert read_decision(STAGES[stage], answer) == AbortTurn("so", notes=Notes("a", "b", ({"Role": "user"},)))
 
-    @pytest.mark.parametrize(
+    @each(
         ("stage", "answer", "decision"),
         [
             (BEFORE_TOOL, {"Call": {"Tool": "x", "ARGUMENTS": {"Tool": 1}}}, Modify({"tool": "x", "arguments": {"Tool": 1}})),
@@ -103,8 +104,8 @@ class TestApprovals:
     def test_a_denial_is_understood_in_any_letter_case(self, name):
         assert read_decision(APPROVE_TOOL, {name: False, "Reason": "too dangerous"}) == Deny("too dangerous")
 
-    @pytest.mark.parametrize("name", ["Approved", "APPROVED"])
-    @pytest.mark.parametrize("value", [True, 1, "true", None, {}])
+    @each("name", ["Approved", "APPROVED"])
+    @each("value", [True, 1, "true", None, {}])
     def test_J7_a_yes_is_understood_in_its_own_letter_case_only(self, name, value):
         with pytest.raises(ValueError, match=f"the answer has no `approved`, and `{name}` is not a yes"):
             read_decision(APPROVE_TOOL, {name: value})
@@ -204,7 +205,7 @@ UNMODIFIED = [
 ]
 
 
-@pytest.mark.parametrize(("stage", "answer", "said"), UNDECIDED + UNMODIFIED)
+@each(("stage", "answer", "said"), UNDECIDED + UNMODIFIED)
 def test_an_answer_that_decides_nothing_is_a_failure_that_suggests_the_right_form(stage, answer, said):
     with pytest.raises(ReplyError, match=said) as caught:
         read_decision(STAGES[stage], answer)
@@ -214,8 +215,8 @@ def test_an_answer_that_decides_nothing_is_a_failure_that_suggests_the_right_for
     )
 
 
-@pytest.mark.parametrize(("stage", "answer", "said"), UNDECIDED)
-@pytest.mark.parametrize("action", ["continue", "", None])
+@each(("stage", "answer", "said"), UNDECIDED)
+@each("action", ["continue", "", None])
 def test_beside_an_action_the_same_fields_are_the_hooks_own(stage, answer, said, action):
     del said
     decision = read_decision(STAGES[stage], {**answer, "action": action})
@@ -236,7 +237,7 @@ SILENT = [
 ]
 
 
-@pytest.mark.parametrize("answer", SILENT, ids=repr)
+@each("answer", SILENT)
 def test_an_answer_that_says_nothing_is_a_continue(answer):
     assert read_decision(BEFORE_TOOL, answer) == CONTINUE
 
@@ -253,8 +254,8 @@ GO = json.loads(
 
 
 class TestHooksThatAreNotHurt:
-    @pytest.mark.parametrize("stage", INTERCEPTS)
-    @pytest.mark.parametrize("action", ["", "continue"])
+    @each("stage", INTERCEPTS)
+    @each("action", ["", "continue"])
     def test_one_that_sends_gos_zero_values(self, stage, action):
         assert read_decision(STAGES[stage], {**GO, "Action": action}) == CONTINUE
         assert read_decision(STAGES[stage], {name.lower(): value for name, value in GO.items()}) == CONTINUE
@@ -266,7 +267,7 @@ class TestHooksThatAreNotHurt:
         assert read_decision(BEFORE_TOOL, answer) == CONTINUE
         assert read_decision(BEFORE_TOOL, {**answer, "Action": "deny_tool", "Reason": "no"}) == Deny("no")
 
-    @pytest.mark.parametrize("stage", INTERCEPTS)
+    @each("stage", INTERCEPTS)
     def test_one_that_echoes_what_it_got_beside_an_action(self, stage, payloads):
         payload, row = payloads[stage], STAGES[stage]
         decision = read_decision(row, {**payload.wire(), "action": "continue"})
@@ -380,8 +381,8 @@ def test_a_response_with_a_field_named_like_itself_keeps_it():
     assert read_decision(AFTER_LLM, {"response": {"Response": "id-1"}}) == Modify({"Response": "id-1"})
 
 
-@pytest.mark.parametrize("stage", INTERCEPTS)
-@pytest.mark.parametrize(
+@each("stage", INTERCEPTS)
+@each(
     "answer",
     [
         {"allow": 0},
@@ -402,7 +403,7 @@ def test_a_patch_that_removes_what_is_not_there_decides_nothing(stage):
         read_decision(STAGES[stage], {"patch": {"argumentz": None}})
 
 
-@pytest.mark.parametrize("stage", INTERCEPTS)
+@each("stage", INTERCEPTS)
 def test_one_that_gives_every_question_the_answer_to_hello_is_not_hurt(stage):
     assert (
         read_decision(STAGES[stage], {"ok": True, "name": "x", "version": 1, "capabilities": {"log": True}}) == CONTINUE

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from pure import BASH, FACTS, META, PAYLOADS, Said, decided, inner, permission, verdict_of
+from rows import each
 
 from picohook import (
     AbortTurn,
@@ -129,7 +130,7 @@ def chosen(*rules, event="PreToolUse", call=BASH):
     return CLAUDE.select(event, [Rule(at="h", **rule) for rule in rules], found, FACTS)
 
 
-@pytest.mark.parametrize(
+@each(
     ("matcher", "matches"),
     [
         ("", True),
@@ -170,8 +171,8 @@ def deny(reason):
     return Deny(reason)
 
 
-@pytest.mark.parametrize("failures", ["strict", "vendor"])
-@pytest.mark.parametrize(
+@each("failures", ["strict", "vendor"])
+@each(
     ("event", "decision"),
     [
         ("PreToolUse", Deny("no")),
@@ -194,7 +195,7 @@ def test_exit_code_2_says_nothing_where_there_is_nothing_to_block():
     assert (decision.action, decision.notes.system_message) == ("continue", "oops")
 
 
-@pytest.mark.parametrize(
+@each(
     ("answer", "decision"),
     [
         (permission("deny", permissionDecisionReason="no"), Deny("no")),
@@ -308,7 +309,7 @@ def test_a_model_that_says_neither_has_failed():
     assert isinstance(denied, Deny)
 
 
-@pytest.mark.parametrize(
+@each(
     "said",
     [
         Said(code=1, stderr="Traceback"),

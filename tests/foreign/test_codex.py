@@ -6,6 +6,7 @@ import json
 
 import pytest
 from pure import BASH, FACTS, PAYLOADS, Said, decided, inner, permission, verdict_of
+from rows import each
 
 from picohook import AbortTurn, Deny, Finish, Host, Modify, Prompt, Retry, ToolCall, ToolResult, ToolReturn
 from picohook.config import load
@@ -92,7 +93,7 @@ def test_a_subagent_starts_and_stops_instead_of_a_prompt_and_a_stop():
 # What their answers mean.
 
 
-@pytest.mark.parametrize(
+@each(
     ("event", "answer", "decision"),
     [
         ("PreToolUse", permission("deny", permissionDecisionReason="no"), Deny("no")),
@@ -124,7 +125,7 @@ def test_a_reserved_field_of_a_permission_is_a_no(field, failures):
     assert isinstance(said("PermissionRequest", Said(answer), failures=failures), Deny)
 
 
-@pytest.mark.parametrize(
+@each(
     "answer",
     [
         permission("allow"),

@@ -6,6 +6,7 @@ import json
 
 import pytest
 from pure import BASH, META, PAYLOADS, Said, decided, verdict_of
+from rows import each
 
 from picohook import (
     AbortTurn,
@@ -55,7 +56,7 @@ def said(event, *answers, failures="strict", payload=None):
 # What they read.
 
 
-@pytest.mark.parametrize(
+@each(
     ("event", "payload", "fields"),
     [
         ("preToolUse", None, {"toolName": "bash", "toolArgs": {"command": "ls"}}),
@@ -185,7 +186,7 @@ def test_a_changed_call_comes_back_by_the_hosts_names():
 # Which of them run.
 
 
-@pytest.mark.parametrize(
+@each(
     ("event", "matcher", "runs"),
     [
         ("preToolUse", "edit", True),
@@ -241,7 +242,7 @@ def outcome(decision):
     return FAILS if isinstance(decision, HookError) else DENIES if isinstance(decision, Deny) else PASSES
 
 
-@pytest.mark.parametrize(
+@each(
     ("answer", "vendor", "strict"),
     [
         (Said(), PASSES, PASSES),

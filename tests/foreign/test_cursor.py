@@ -6,8 +6,8 @@ import json
 import os
 
 import pytest
-from loops import by_turns as anyio_backend  # noqa: F401
 from pure import BASH, FACTS, META, PAYLOADS, Said, decided, verdict_of
+from rows import each
 
 from picohook import (
     AbortTurn,
@@ -79,7 +79,7 @@ ABOUT = {
 # What they read.
 
 
-@pytest.mark.parametrize(
+@each(
     ("event", "fields"),
     [
         (
@@ -130,7 +130,7 @@ def test_inputs_and_outputs_of_servers_are_texts_of_json():
     assert json.loads(seen["result_json"]) == {"content": [{"type": "text", "text": "done"}]}
 
 
-@pytest.mark.parametrize(
+@each(
     ("event", "payloads"),
     [
         ("beforeShellExecution", [READ, SERVER]),
@@ -180,7 +180,7 @@ def test_the_second_round_of_a_turn_reads_the_number_of_rounds():
 # Which run.
 
 
-@pytest.mark.parametrize(
+@each(
     ("event", "matcher", "runs"),
     [
         ("preToolUse", "Shell|Read", True),
@@ -209,8 +209,8 @@ def test_a_matcher_is_searched_in_what_the_event_is_about(event, matcher, runs):
 NO = {"permission": "deny", "user_message": "not you", "agent_message": "no"}
 
 
-@pytest.mark.parametrize("failures", ["strict", "vendor"])
-@pytest.mark.parametrize(
+@each("failures", ["strict", "vendor"])
+@each(
     ("event", "answer", "action"),
     [
         ("preToolUse", NO, "deny_tool"),
@@ -343,16 +343,16 @@ FAILURES = [
 ]
 
 
-@pytest.mark.parametrize("said_", FAILURES)
-@pytest.mark.parametrize("event", ["preToolUse", "beforeShellExecution", "beforeReadFile", "beforeMCPExecution"])
+@each("said_", FAILURES)
+@each("event", ["preToolUse", "beforeShellExecution", "beforeReadFile", "beforeMCPExecution"])
 def test_a_failure_denies_in_strict_and_is_open_in_cursor(event, said_):
     assert isinstance(said(event, said_), HookReplyError | HookCrashedError | HookTimeoutError)
     verdict = verdict_of(event, said_, dialect="cursor", failures="vendor", payload=ABOUT.get(event))
     assert (verdict.decision, len(verdict.failures)) == (CONTINUE, 1)
 
 
-@pytest.mark.parametrize("said_", FAILURES)
-@pytest.mark.parametrize("failures", ["strict", "vendor"])
+@each("said_", FAILURES)
+@each("failures", ["strict", "vendor"])
 def test_a_handler_that_fails_closed_denies(said_, failures):
     closed = Said.__new__(Said)
     closed.ran, closed.rule = said_.ran, Rule(at="h", blocks_on_failure=True)

@@ -6,6 +6,7 @@ import json
 
 import pytest
 from pure import BASH, FACTS, PAYLOADS, Said, decided, inner, verdict_of
+from rows import each
 
 from picohook import (
     AbortTurn,
@@ -148,7 +149,7 @@ def test_prompts_and_ends_of_subagents_are_no_events():
 # Which run.
 
 
-@pytest.mark.parametrize(
+@each(
     ("event", "matcher", "runs"),
     [
         ("BeforeTool", "run_shell_command", True),
@@ -177,7 +178,7 @@ def test_of_handlers_that_are_the_same_only_the_first_runs():
 # What their answers mean.
 
 
-@pytest.mark.parametrize(
+@each(
     ("event", "answer", "decision"),
     [
         ("BeforeTool", {"decision": "deny", "reason": "no"}, Deny("no")),
@@ -206,7 +207,7 @@ def test_of_handlers_that_are_the_same_only_the_first_runs():
         ("AfterModel", inner("AfterModel", llm_response=ANSWER), Modify({"response": {"content": "ab"}})),
     ],
 )
-@pytest.mark.parametrize("failures", ["strict", "vendor"])
+@each("failures", ["strict", "vendor"])
 def test_an_answer_is_a_decision(event, answer, decision, failures):
     assert said(event, Said(answer), failures=failures) == decision
 
@@ -284,7 +285,7 @@ def test_the_tools_that_handlers_name_are_left(configs, left, choice):
     assert request.options.get("tool_choice") == choice
 
 
-@pytest.mark.parametrize(
+@each(
     ("event", "answer"),
     [
         ("BeforeTool", {"decision": "maybe"}),

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from rows import each
 
 from picohook.ext.vendors.patterns import javascript, path_glob, rust
 from picohook.ext.vendors.permission_rule import fires
 
 
-@pytest.mark.parametrize(
+@each(
     ("pattern", "text", "found"),
     [
         ("^Bash$", "Bash", True),
@@ -35,7 +36,7 @@ def test_an_expression_of_javascript_means_what_it_means_there(pattern, text, fo
     assert (javascript(pattern).problem, javascript(pattern).matches(text)) == ("", found)
 
 
-@pytest.mark.parametrize("pattern", ["(", "[", "*", "(?P<a>x)", "(?i)x", "a++", "(?<=a)b", r"(?<a>x)\k<a>"])
+@each("pattern", ["(", "[", "*", "(?P<a>x)", "(?i)x", "a++", "(?<=a)b", r"(?<a>x)\k<a>"])
 def test_what_cannot_be_read_as_javascript_matches_everything(pattern):
     assert javascript(pattern).problem
     assert javascript(pattern).matches("zzz")
@@ -74,7 +75,7 @@ def test_a_glob_of_a_path(glob, path, found):
     assert path_glob(glob).matches(path) is found
 
 
-@pytest.mark.parametrize(
+@each(
     ("rule", "line", "does"),
     [
         ("Bash", "ls", True),

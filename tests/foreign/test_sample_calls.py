@@ -6,7 +6,6 @@ import json
 
 import pytest
 from gates import tried
-from loops import by_turns as anyio_backend  # noqa: F401
 
 from picohook import foreign_hooks
 from picohook.cli.doctor.findings import Level

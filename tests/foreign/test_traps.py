@@ -7,8 +7,8 @@ import shutil
 
 import pytest
 from gates import tried
-from loops import by_turns as anyio_backend  # noqa: F401
 from pure import FACTS, PAYLOADS, Said, decided, permission, verdict_of
+from rows import each
 
 from picohook import AbortTurn, Deny, Host, Modify, Timeouts, ToolCall, foreign_hooks
 from picohook.errors import HookError, HookTimeoutError
@@ -51,7 +51,7 @@ def test_trap_a_bare_allow_is_an_answer_in_claude_and_a_failure_in_codex():
     assert both(Said(ALLOW), dialect="codex") == ("deny", "continue")
 
 
-@pytest.mark.parametrize(
+@each(
     ("stdout", "outcome"),
     [
         (DENY + ALLOW, ("deny", "continue")),
@@ -64,23 +64,12 @@ def test_trap_a_bare_allow_is_an_answer_in_claude_and_a_failure_in_codex():
         ('{"decision": NaN}', ("deny", "continue")),
         ("x" + "{" * 1_000_000, ("deny", "continue")),
     ],
-    ids=[
-        "two objects",
-        "a banner",
-        "only text",
-        "a byte order mark",
-        "newlines",
-        "a list",
-        "a key twice",
-        "NaN",
-        "braces",
-    ],
 )
 def test_trap_output_that_is_nearly_an_answer(stdout, outcome):
     assert both(Said(stdout)) == outcome
 
 
-@pytest.mark.parametrize(
+@each(
     ("matcher", "tool", "claude", "codex"),
     [
         ("Edit, Write", "Write", True, False),
@@ -123,7 +112,7 @@ def test_trap_an_allow_approves_nothing():
 SAYS_NO, SAYS_YES = json.dumps({"decision": "deny", "reason": "no"}), json.dumps({"decision": "allow"})
 
 
-@pytest.mark.parametrize(
+@each(
     ("said", "outcome"),
     [
         (Said(SAYS_YES, 2, "no"), ("deny", "continue")),
@@ -147,28 +136,6 @@ SAYS_NO, SAYS_YES = json.dumps({"decision": "deny", "reason": "no"}), json.dumps
         (Said('{"decision": "deny", "reason": 1}'), ("deny", "deny")),
         (Said('{"decision": "deny", "decision": "allow"}'), ("deny", "continue")),
     ],
-    ids=[
-        "exit 2 with an allow",
-        "exit 1 with an allow",
-        "exit 1 with a deny",
-        "exit 2 without a word",
-        "exit 2 with stderr",
-        "JSON in stderr",
-        "exit 1 with stderr",
-        "no such program",
-        "killed",
-        "late",
-        "two objects",
-        "a banner",
-        "only text",
-        "a byte order mark",
-        "newlines",
-        "JSON in a JSON string",
-        "a JSON string that is none",
-        "a list",
-        "a reason that is no text",
-        "a key twice",
-    ],
 )
 def test_trap_output_of_a_handler_of_gemini(said, outcome):
     assert both(said, event="BeforeTool", dialect="gemini") == outcome
@@ -191,7 +158,7 @@ PERMITS = json.dumps({"permissionDecision": "allow"})
 FORBIDS = json.dumps({"permissionDecision": "deny", "permissionDecisionReason": "no"})
 
 
-@pytest.mark.parametrize(
+@each(
     ("said", "outcome"),
     [
         (Said(PERMITS, 2), ("deny", "deny")),
@@ -210,30 +177,13 @@ FORBIDS = json.dumps({"permissionDecision": "deny", "permissionDecisionReason": 
         (Said('{"permissionDecision": "deny", "permissionDecision": "allow"}'), ("deny", "continue")),
         (Said({"permission": "deny"}), ("deny", "continue")),
     ],
-    ids=[
-        "exit 2 with an allow",
-        "exit 1 with an allow",
-        "exit 2 without a word",
-        "no such program",
-        "not executable",
-        "killed",
-        "late",
-        "two objects",
-        "a banner",
-        "progress before the answer",
-        "only text",
-        "a byte order mark",
-        "newlines",
-        "a key twice",
-        "Cursor's words",
-    ],
 )
 def test_trap_output_of_a_handler_of_copilot(said, outcome):
     assert both(said, event="preToolUse", dialect="copilot") == outcome
     assert both(said, event="PreToolUse", dialect="copilot") == outcome
 
 
-@pytest.mark.parametrize(
+@each(
     ("event", "matcher", "matches"),
     [
         ("preToolUse", "Edit, Write", False),
@@ -268,7 +218,7 @@ def test_trap_a_turn_of_copilot_that_was_kept_from_ending_has_a_flag():
 FORBIDS, PERMITS = json.dumps({"permission": "deny", "agent_message": "no"}), json.dumps({"permission": "allow"})
 
 
-@pytest.mark.parametrize(
+@each(
     ("said", "outcome"),
     [
         (Said(PERMITS, 2, "no"), ("deny", "deny")),
@@ -285,22 +235,6 @@ FORBIDS, PERMITS = json.dumps({"permission": "deny", "agent_message": "no"}), js
         (Said("\ufeff" + FORBIDS), ("deny", "deny")),
         (Said(FORBIDS + "\n\n"), ("deny", "deny")),
         (Said('{"permission": "deny", "permission": "allow"}'), ("deny", "continue")),
-    ],
-    ids=[
-        "exit 2 with an allow",
-        "exit 2 without a word",
-        "exit 1 with an allow",
-        "exit 3 with a deny",
-        "no such program",
-        "not executable",
-        "killed",
-        "late",
-        "two objects",
-        "a banner",
-        "only text",
-        "a byte order mark",
-        "newlines",
-        "a key twice",
     ],
 )
 def test_trap_output_of_a_handler_of_cursor(said, outcome):
@@ -328,7 +262,7 @@ def test_trap_inputs_and_outputs_of_cursor_are_json_in_texts():
 # Of both.
 
 
-@pytest.mark.parametrize(
+@each(
     ("dialect", "event", "matcher", "tool", "matches"),
     [
         ("gemini", "BeforeTool", "Edit, Write", "Write", False),
@@ -375,7 +309,7 @@ def test_trap_a_timeout_is_in_milliseconds_in_gemini_and_in_seconds_in_cursor(wr
     assert foreign_hooks(write(name, {"hooks": hooks}))[0].timeout == seconds
 
 
-@pytest.mark.parametrize(
+@each(
     ("dialect", "event"),
     [
         ("claude", "PreToolUse"),
@@ -386,7 +320,7 @@ def test_trap_a_timeout_is_in_milliseconds_in_gemini_and_in_seconds_in_cursor(wr
         ("copilot", "PreToolUse"),
     ],
 )
-@pytest.mark.parametrize(
+@each(
     "said",
     [
         *(Said(one) for one in (DENY, FORBIDS, SAYS_NO)),
@@ -399,7 +333,6 @@ def test_trap_a_timeout_is_in_milliseconds_in_gemini_and_in_seconds_in_cursor(wr
         Said('{"type": "progress"}\n{"permission": "deny"}'),
         Said(stderr='{"permission": "deny"}'),
     ],
-    ids=lambda said: said.ran.stdout + said.ran.stderr,
 )
 def test_trap_a_refusal_in_any_agents_words_passes_in_strict_nowhere(dialect, event, said):
     try:

@@ -12,6 +12,7 @@ import sys
 import anyio
 import anyio.lowlevel
 import pytest
+from loops import both as anyio_backend  # noqa: F401
 from scripted import children, command, held, scripted, settled
 
 from picohook import Host, LLMRequest, RestartPolicy, Timeouts, ToolCall, ToolResult, ToolReturn

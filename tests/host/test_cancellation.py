@@ -8,6 +8,7 @@ import functools
 import anyio
 import anyio.lowlevel
 import pytest
+from loops import both as anyio_backend  # noqa: F401
 from scripted import HANG, HELLO, SERVE, children, held, scripted, settled
 
 from picohook import FunctionHook, HookCrashedError, Host, Timeouts, ToolCall

@@ -11,6 +11,7 @@ import weakref
 
 import anyio
 import pytest
+from loops import both as anyio_backend  # noqa: F401
 
 from picohook import HookCrashedError, HookSpec, Host, RestartPolicy, Timeouts, ToolCall
 from picohook.errors import HandshakeError

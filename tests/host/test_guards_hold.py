@@ -7,6 +7,7 @@ import threading
 
 import anyio
 import pytest
+from loops import ON_BOTH
 
 from picohook import (
     Account,
@@ -130,6 +131,7 @@ async def test_a_hook_that_keeps_its_answer_cannot_change_it_later(tool, answer)
     assert tool.ran == [{"files": [["b"]]}]
 
 
+@ON_BOTH
 async def test_a_function_that_runs_on_after_its_deadline_changes_nothing(tool):
     begun, release, done = threading.Event(), threading.Event(), threading.Event()
 

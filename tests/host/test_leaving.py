@@ -6,6 +6,7 @@ import asyncio
 
 import anyio
 import pytest
+from loops import both as anyio_backend  # noqa: F401
 from scripted import children, held, scripted, settled
 
 from picohook import AuditLog, FunctionHook, Host, Timeouts, ToolCall

@@ -7,6 +7,7 @@ import json
 
 import anyio
 import pytest
+from loops import both as anyio_backend  # noqa: F401
 from scripted import HANG, HELLO, SERVE, children, descriptors, scripted
 
 from picohook import (

@@ -6,6 +6,7 @@ import asyncio
 
 import anyio
 import pytest
+from loops import ON_BOTH
 
 from picohook import (
     Account,
@@ -278,6 +279,7 @@ async def test_a_broken_account_is_left_out():
     assert ("concluded", "deny_tool") in diary.seen
 
 
+@ON_BOTH
 async def test_a_cancellation_error_of_a_listener_does_not_reach_the_caller():
     class Cancels(Account):
         def concluded(self, outcome):

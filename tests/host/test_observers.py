@@ -9,6 +9,7 @@ from datetime import datetime
 import anyio
 import anyio.lowlevel
 import pytest
+from loops import both as anyio_backend  # noqa: F401
 from scripted import HELLO, SERVE, scripted
 
 from picohook import Deny, EncodeError, FunctionHook, Host, Meta, RestartPolicy, Timeouts, ToolCall

@@ -7,6 +7,7 @@ import threading
 
 import anyio
 import pytest
+from loops import ON_BOTH
 from scripted import SERVE, scripted
 
 from picohook import (
@@ -241,6 +242,7 @@ async def test_A5_arguments_that_an_approver_changes_in_place_are_denied(story):
     assert story.executed == []
 
 
+@ON_BOTH
 async def test_A5_a_hook_that_outlives_its_deadline_cannot_change_the_call(story):
     """A plain function goes on in its thread when nobody waits for it any more; it has the arguments still."""
     begun, release, done = threading.Event(), threading.Event(), threading.Event()
@@ -318,6 +320,7 @@ FAILURES = [
 
 
 @pytest.mark.parametrize(("rule", "expected"), FAILURES)
+@ON_BOTH
 async def test_A8_a_hook_that_dies_counts_as_its_settings_say(rule, expected, story):
     spec = scripted("h", ["hello"], ["read"], ["exit", 1], on_failure=rule, restart=RestartPolicy(max_starts=1))
     async with Host([spec], timeouts=FAR) as host:
@@ -329,6 +332,7 @@ async def test_A8_a_hook_that_dies_counts_as_its_settings_say(rule, expected, st
     assert len(story.executed) == (rule is OnFailure.CONTINUE)
 
 
+@ON_BOTH
 async def test_A1_A3_an_approver_that_dies_denies_and_the_other_is_not_waited_for(board, story):
     dies = scripted(
         "dies", ["hello"], ["read"], ["exit", 1], stages=("approve_tool",), restart=RestartPolicy(max_starts=1)

@@ -7,6 +7,7 @@ import functools
 from pathlib import Path
 
 import pytest
+from rows import each
 
 import picohook
 
@@ -38,7 +39,7 @@ def defined(*paths: Path) -> set[str]:
     return assigned | functions | fields
 
 
-@pytest.mark.parametrize("path", OWN, ids=lambda path: path.name)
+@each("path", OWN)
 def test_an_integration_imports_only_public_names(path):
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.ImportFrom) and node.level > 1:

@@ -9,6 +9,8 @@ import threading
 import anyio
 import pytest
 from kinds_support import FAR
+from loops import ON_BOTH
+from rows import each
 
 from picohook import Deny, FunctionHook, HardAbortError, Host, Meta, Modify, ToolCall, ToolResult, blade_hooks, calls_of
 from picohook.calls.abort import AbortTurnError
@@ -173,7 +175,7 @@ async def test_each_event_has_exactly_its_fields():
     assert all(type(event) is str for event in by_event)
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "output"),
     [
         ('{"a": 1}', {"a": 1}),
@@ -504,6 +506,7 @@ async def test_a_call_that_it_does_not_allow_is_denied(callback, error):
     assert (outcome.action, outcome.trail[0].error) == ("deny_tool", error)
 
 
+@ON_BOTH
 async def test_its_timeout_is_a_denial_and_its_signal_says_so():
     signals = []
     told = threading.Event()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import anyio
 import pytest
 from kinds_support import FAR
+from loops import both as anyio_backend  # noqa: F401
 
 from picohook import FunctionHook, Host, blade_hooks, worker_hooks
 from picohook.ext.blade.hooks import HookEvent

@@ -9,6 +9,7 @@ import sys
 import anyio
 import pytest
 from kinds_support import FAR
+from loops import ON_BOTH
 from scripted import HANG, command
 
 from picohook import CommandHook, HookCrashedError, Host, Meta, ToolCall, TrustError
@@ -168,6 +169,7 @@ async def test_a_retry_that_succeeds_is_a_success(shell_hook, tmp_path):
 # Children that do not behave.
 
 
+@ON_BOTH
 async def test_when_the_host_stops_waiting_it_is_killed_with_its_descendants(shell_hook, board):
     hanging = shlex.join(command(board.call("child"), HANG))
     grandchild = shlex.join(command(board.call("grandchild"), HANG))
@@ -181,6 +183,7 @@ async def test_when_the_host_stops_waiting_it_is_killed_with_its_descendants(she
             await line.dead()
 
 
+@ON_BOTH
 async def test_at_its_timeout_it_fails_and_its_descendants_are_killed(shell_hook, board):
     hanging = shlex.join(command(board.call("child"), HANG))
     grandchild = shlex.join(command(board.call("grandchild"), HANG))
@@ -275,6 +278,7 @@ async def test_many_are_asked_at_the_same_time_up_to_the_limit(shell_hook, board
         third.go_on()
 
 
+@ON_BOTH
 async def test_waiting_for_a_free_slot_counts_toward_its_timeout(shell_hook, board):
     shell = f"exec {shlex.join(command(board.call('child'), HANG))}"
     hook = shell_hook(

@@ -12,6 +12,8 @@ import anyio
 import anyio.lowlevel
 import pytest
 from kinds_support import FAR
+from loops import ON_BOTH
+from rows import each
 
 from picohook import (
     AbortTurn,
@@ -44,7 +46,7 @@ async def asked(stage, payload, said, **settings):
         return await getattr(host, stage)(payload)
 
 
-@pytest.mark.parametrize(
+@each(
     ("stage", "payload", "said", "action"),
     [
         ("before_tool", CALL, None, "continue"),
@@ -112,7 +114,7 @@ def append(where, value):
     return in_place(lambda payload: where(payload).append(value))
 
 
-@pytest.mark.parametrize(
+@each(
     ("stage", "payload", "function", "left"),
     [
         (
@@ -336,10 +338,8 @@ def says_cancelled_in_a_group(_):
     raise BaseExceptionGroup("CancelledError beside another", [asyncio.CancelledError(), ValueError()])
 
 
-@pytest.mark.parametrize("stage", ["before_tool", "approve_tool"])
-@pytest.mark.parametrize(
-    "function", [panics, panics_itself, says_cancelled, says_cancelled_in_a_group, awaits_what_was_cancelled]
-)
+@each("stage", ["before_tool", "approve_tool"])
+@each("function", [panics, panics_itself, says_cancelled, says_cancelled_in_a_group, awaits_what_was_cancelled])
 async def test_whatever_a_function_raises_is_its_failure_and_not_the_agents(function, stage):
     hook = FunctionHook("hook", {stage: function}, on_failure="deny")
     async with Host([hook], timeouts=FAR) as host:
@@ -349,6 +349,7 @@ async def test_whatever_a_function_raises_is_its_failure_and_not_the_agents(func
     assert ("CancelledError" if "cancelled" in function.__name__ else "Panic: at the disco") in outcome.trail[0].error
 
 
+@ON_BOTH
 async def test_a_function_that_cleans_up_after_a_cancellation_does_not_hide_it():
     async def waits(_):
         try:
@@ -446,7 +447,7 @@ AWAITABLES = {
 }
 
 
-@pytest.mark.parametrize("function", AWAITABLES)
+@each("function", AWAITABLES)
 async def test_what_a_function_returns_is_awaited(function):
     hook = FunctionHook("hook", {"before_tool": AWAITABLES[function], "approve_tool": AWAITABLES[function]})
     async with Host([hook], timeouts=FAR) as host:
@@ -530,6 +531,7 @@ def holding(answer=None, *, waits=False):
 @pytest.mark.parametrize("stage", EACH)
 @pytest.mark.parametrize("waits", [True, False])
 @pytest.mark.usefixtures("a_loop_that_is_held_soon")
+@ON_BOTH
 async def test_A12_a_function_that_blocks_past_its_deadline_is_late_and_named(stage, waits, journal):
     function = holding(True if stage == "approve_tool" else None, waits=waits)
     hook = FunctionHook("slow", {stage: function}, timeout=LIMIT, approval_timeout=LIMIT, on_failure="abort")
@@ -544,6 +546,7 @@ async def test_A12_a_function_that_blocks_past_its_deadline_is_late_and_named(st
 
 
 @pytest.mark.usefixtures("a_loop_that_is_held_soon")
+@ON_BOTH
 async def test_A12_a_function_that_blocks_again_and_again_is_named_once_in_a_while(journal):
     hook = FunctionHook("slow", {"before_tool": holding()}, on_event=holding(), observe=["turn_start"])
     async with Host([hook], timeouts=FAR, logger=journal) as host:
@@ -553,6 +556,7 @@ async def test_A12_a_function_that_blocks_again_and_again_is_named_once_in_a_whi
 
 
 @pytest.mark.usefixtures("a_loop_that_is_held_soon")
+@ON_BOTH
 async def test_A12_a_hook_that_waits_is_late_when_another_one_held_the_loop(journal):
     """Two calls at once: the hook of one holds the loop past the deadline of the other, which has its answer by then."""
     began, go_on = anyio.Event(), anyio.Event()
@@ -579,6 +583,7 @@ async def test_A12_a_hook_that_waits_is_late_when_another_one_held_the_loop(jour
     assert [line["hook"] for line in journal.all("held the event loop")] == ["blocks"]
 
 
+@ON_BOTH
 async def test_A12_a_hook_is_late_when_the_program_held_the_loop(journal):
     began, go_on = anyio.Event(), anyio.Event()
 

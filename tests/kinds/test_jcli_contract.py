@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from rows import each
 
 from picohook import AbortTurn, Continue, Deny, Modify, Notes, Retry, Skip
 from picohook.ext.prompt import jcli_contract as jcli
@@ -85,7 +86,7 @@ def after(event, result):
 # Contexts.
 
 
-@pytest.mark.parametrize("event", PAYLOADS)
+@each("event", PAYLOADS)
 def test_a_context_has_exactly_the_fields_of_its_row(event):
     stage, payload = PAYLOADS[event]
     assert jcli.question(STAGES[stage], payload, "/work")[1] == {
@@ -192,8 +193,8 @@ FIELDS = {
 }
 
 
-@pytest.mark.parametrize("event", PAYLOADS)
-@pytest.mark.parametrize("field", FIELDS)
+@each("event", PAYLOADS)
+@each("field", FIELDS)
 def test_a_field_is_used_only_at_the_events_in_the_table(event, field):
     decision = decide(event, {field: FIELDS[field]})
     if field in jcli.EDITS.get(event, ()):
@@ -204,7 +205,7 @@ def test_a_field_is_used_only_at_the_events_in_the_table(event, field):
         assert jcli.ignored(event, {field: FIELDS[field]}) == [field]
 
 
-@pytest.mark.parametrize("event", PAYLOADS)
+@each("event", PAYLOADS)
 def test_an_empty_result_and_a_result_of_nulls_change_nothing(event):
     assert decide(event, {}) == Continue()
     assert decide(event, dict.fromkeys(jcli.RESULT)) == Continue()
@@ -213,7 +214,7 @@ def test_an_empty_result_and_a_result_of_nulls_change_nothing(event):
 # What a result adds.
 
 
-@pytest.mark.parametrize("event", PAYLOADS)
+@each("event", PAYLOADS)
 def test_notes_go_with_every_decision_at_every_event(event):
     given = {
         "system_message": "look here",
@@ -231,14 +232,14 @@ ROUNDS = {"pre_send_message", "pre_llm_request", "post_llm_response", "stop"}
 COMPACTIONS = {"pre_micro_compact", "pre_auto_compact"}
 
 
-@pytest.mark.parametrize("event", PAYLOADS)
-@pytest.mark.parametrize("result", [{"action": "stop"}, {"abort": True}], ids=["stop", "abort"])
+@each("event", PAYLOADS)
+@each("result", [{"action": "stop"}, {"abort": True}])
 def test_stop_ends_the_turn_or_only_the_compaction(event, result):
     assert isinstance(decide(event, result), Skip if event in COMPACTIONS else AbortTurn)
 
 
-@pytest.mark.parametrize("event", PAYLOADS)
-@pytest.mark.parametrize("stop", [{"action": "stop"}, {"abort": True}], ids=["stop", "abort"])
+@each("event", PAYLOADS)
+@each("stop", [{"action": "stop"}, {"abort": True}])
 def test_stop_with_feedback_is_another_round_where_there_are_rounds(event, stop):
     decision = decide(event, {**stop, "retry_feedback": "no passwords"})
     if event in ROUNDS:
@@ -248,13 +249,13 @@ def test_stop_with_feedback_is_another_round_where_there_are_rounds(event, stop)
         assert decision.reason == "no passwords"
 
 
-@pytest.mark.parametrize("event", PAYLOADS)
+@each("event", PAYLOADS)
 def test_feedback_alone_asks_for_another_round_too(event):
     decision = decide(event, {"retry_feedback": "no passwords"})
     assert decision == (Retry("no passwords") if event in ROUNDS else Continue())
 
 
-@pytest.mark.parametrize("event", PAYLOADS)
+@each("event", PAYLOADS)
 def test_skip_works_for_tools_and_compactions_only(event):
     if event == "pre_tool_execution":
         assert decide(event, {"action": "skip"}) == Deny(reason="the tool was skipped")
@@ -278,7 +279,7 @@ def test_a_result_that_ends_something_changes_nothing_else():
 # What is no result.
 
 
-@pytest.mark.parametrize(
+@each(
     ("event", "result", "complaint"),
     [
         ("pre_send_message", {"user_input": 5}, "`user_input` is a number, not a string"),
@@ -306,7 +307,7 @@ def test_no_output_is_an_empty_result(text):
     assert read_result(text) == {}
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [b"ok", b"null", b"[]", b'"stop"', b"{}{}", b"{} done", b'{"a": NaN}', b'{"a": 1e999}', b'{"a":1,"a":1}', b"\xff",
      b'{"action":"stop","action":"skip"}', b'{"a": "\\ud800"}', b"\xef\xbb\xbf{}"],

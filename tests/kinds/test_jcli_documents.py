@@ -9,7 +9,6 @@ import re
 import preloaded
 import pytest
 from kinds_support import Model
-from loops import by_turns as anyio_backend  # noqa: F401
 
 from picohook import Host, LLMRequest, ToolCall, ToolResult
 from picohook.ext.jcli.dialect import session_hook

@@ -6,7 +6,7 @@ import json
 import sys
 
 import pytest
-from loops import by_turns as anyio_backend  # noqa: F401
+from rows import each
 
 from picohook import AbortTurnError, Continue, Host, PausedError, ToolCall, ToolResult
 from picohook.config import load
@@ -278,7 +278,7 @@ async def test_the_skills_of_the_agent_are_in_turn_end():
     assert (end["Workspace"], end["ActiveSkills"], end["AttemptedSkills"]) == ("/home/you/work", ["pdf"], [])
 
 
-@pytest.mark.parametrize(
+@each(
     ("kind", "payload", "severity"),
     [
         ("error", {}, "error"),

@@ -11,6 +11,8 @@ import anyio.lowlevel
 import pytest
 from endpoint import with_nonce
 from kinds_support import FAR, Model
+from loops import ON_BOTH
+from rows import each
 
 from picohook import ConfigError, HookSpec, Host, Meta, ToolCall, ToolResult
 from picohook.ext.prompt.hook import prompt_for
@@ -199,7 +201,7 @@ def answering(answer):
     return complete
 
 
-@pytest.mark.parametrize("answer", NOT_ANSWERS)
+@each("answer", NOT_ANSWERS)
 async def test_A11_whatever_else_a_model_says_is_a_failure_at_every_stage(answer):
     said, error = NOT_ANSWERS[answer]
     hooks = [prompt(stages=(*VALUES, "approve_tool"), on_failure="abort")]
@@ -365,6 +367,7 @@ async def test_a_plain_function_can_be_the_model_and_does_not_block_the_loop():
     assert outcomes[0].action == "deny_tool"
 
 
+@ON_BOTH
 async def test_a_model_that_does_not_answer_is_given_up_at_the_timeout():
     cancelled = []
 

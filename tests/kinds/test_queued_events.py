@@ -6,6 +6,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 from kinds_support import FAR
+from loops import both as anyio_backend  # noqa: F401
 
 from picohook import FunctionHook, HookSpec, Host
 from picohook.hooks.queued_events import WAITING

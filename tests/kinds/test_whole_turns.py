@@ -7,7 +7,6 @@ import os
 
 import pytest
 from kinds_support import FAR, Model
-from loops import by_turns as anyio_backend  # noqa: F401
 
 from picohook import HardAbortError, Host, LLMResponse, blade_hooks
 from picohook.ext.blade.hooks import HookEvent

@@ -8,6 +8,8 @@ import threading
 import anyio
 import pytest
 from kinds_support import FAR
+from loops import ON_BOTH
+from rows import each
 
 from picohook import (
     AbortTurnError,
@@ -405,7 +407,7 @@ async def test_on_abort_gets_the_reason_only_if_a_turn_is_aborted():
 # Each event has its own results.
 
 
-@pytest.mark.parametrize(
+@each(
     ("event", "result", "error"),
     [
         ("on_prompt_submit", Skip(), "it returned Skip, and its event allows Continue, Cancel"),
@@ -494,6 +496,7 @@ async def test_or_does_as_its_settings_say_and_loses_its_changes(rule, action):
     assert (outcome.action, outcome.payload) == (action, BASH)
 
 
+@ON_BOTH
 async def test_a_hook_that_takes_too_long_is_cancelled_and_fails():
     cancelled = []
 

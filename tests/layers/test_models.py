@@ -6,7 +6,6 @@ import sys
 
 import pytest
 from endpoint import with_nonce
-from loops import by_turns as anyio_backend  # noqa: F401
 from tests_of_models import ASK, model_table
 
 from picohook import ConfigError, Host, TrustError

@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 import preloaded
 import pytest
-from loops import by_turns as anyio_backend  # noqa: F401
 
 from picohook import FunctionHook, HookSpec, Host, PicohookError, RestartPolicy, Timeouts, ToolCall
 from picohook.config import load

@@ -6,6 +6,7 @@ import gc
 
 import anyio
 import pytest
+from loops import both as anyio_backend  # noqa: F401
 from server import Server
 
 from picohook import HookSpec, Host, NatsSettings, ToolCall

@@ -12,6 +12,7 @@ from contextvars import ContextVar
 import anyio
 import anyio.lowlevel
 import pytest
+from loops import ON_BOTH
 
 from picohook import FunctionHook, HookSpec, Host, LLMRequest, LLMResponse, Prompt, ToolCall, ToolReturn
 from picohook.ext.nats import headers, subjects
@@ -126,6 +127,7 @@ async def test_changes_in_place_reach_the_host_if_the_hook_continues(host, serve
 
 @pytest.mark.parametrize("stage", ["before_tool", "approve_tool"])
 @pytest.mark.parametrize("retry", [0, 1])
+@ON_BOTH
 async def test_a_hook_is_cut_off_at_its_own_timeout_and_others_are_still_asked(host, other, stage, retry):
     cut_off = []
 
@@ -337,6 +339,7 @@ async def test_a_time_that_no_clock_has_is_no_limit(served, other, settings, dig
     assert json.loads(answer.data)["result"] == {"action": "continue"}
 
 
+@ON_BOTH
 async def test_a_question_whose_host_gave_up_is_cancelled(host, served):
     cancelled = anyio.Event()
 

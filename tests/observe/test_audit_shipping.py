@@ -17,7 +17,6 @@ from pathlib import Path
 
 import anyio
 import pytest
-from loops import by_turns as anyio_backend  # noqa: F401
 
 from picohook.journal.ledger import verify
 

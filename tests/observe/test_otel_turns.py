@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import anyio
 import pytest
+from loops import ON_BOTH
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
@@ -262,6 +263,7 @@ async def test_these_spans_can_be_switched_off(backend):
     assert backend.tree == [asking("before_tool"), ["hooks approve_tool"], ["hooks after_tool"]]
 
 
+@ON_BOTH
 async def test_a_call_that_is_cancelled_ends_its_span(backend):
     async with Host([], listeners=[backend.listener()]) as host, anyio.create_task_group() as tasks:
 

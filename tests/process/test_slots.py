@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import anyio
 import pytest
+from rows import each
 
 from picohook.errors import HookTimeoutError
 from picohook.transport.concurrency import ConcurrencyLimit
@@ -66,7 +67,7 @@ async def test_slots_go_to_those_that_still_wait_in_their_order():
         assert queue.slots.free == 2
 
 
-@pytest.mark.parametrize(
+@each(
     ("leave", "release", "ahead"),
     [("", 0, "6 calls were"), ("b", 0, "5 calls were"), ("dc", 0, "4 calls were"), ("f", 2, "3 calls were"),
      ("d", 2, "3 calls were"), ("", 4, "2 calls were"), ("bcdef", 0, "1 call was"), ("", 5, "1 call was")],

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import product
 
 import pytest
+from rows import each
 from scripted import scripted
 
 from picohook import Host, ToolCall
@@ -21,7 +22,7 @@ LEGAL = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("now", "then"), list(product(HookState, HookState)))
+@each(("now", "then"), list(product(HookState, HookState)))
 def test_a_step_is_taken_if_it_is_legal_and_refused_if_it_is_not(now, then):
     if (now.value, then.value) in LEGAL:
         assert step(now, then) is then

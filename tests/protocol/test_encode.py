@@ -10,6 +10,7 @@ import uuid
 
 import pytest
 from hypothesis import example, given, strategies as st
+from rows import each
 
 from picohook.errors import EncodeError
 from picohook.protocol.codec import decode, encode, encode_finite, encode_with_parts
@@ -66,8 +67,8 @@ NOT_JSON = {
 }
 
 
-@pytest.mark.parametrize("name", NOT_JSON)
-@pytest.mark.parametrize(
+@each("name", NOT_JSON)
+@each(
     "around",
     [
         lambda value: value,
@@ -77,21 +78,13 @@ NOT_JSON = {
         lambda value: [2**70, value],
         lambda value: {"a": value, "said": ["x null"] * 100},
     ],
-    ids=[
-        "alone",
-        "inside",
-        "beside null",
-        "beside a text that says null, in a tuple",
-        "beside a big integer",
-        "before many texts that say null",
-    ],
 )
 def test_J5_a_value_without_a_json_form_is_an_encode_error_wherever_it_is(name, around):
     with pytest.raises(EncodeError, match="cannot be sent as JSON"):
         encode(around(NOT_JSON[name]))
 
 
-@pytest.mark.parametrize(
+@each(
     ("value", "line"),
     [
         (None, b"null"),
@@ -116,11 +109,10 @@ def test_a_value_with_a_json_form_is_written_in_it(value, line):
     assert encode(value) == line
 
 
-@pytest.mark.parametrize(
+@each(
     "beside", [{}, {"none": None}, {"text": "null"}, {"none": None, "pair": (1, 2)}, {"big": 2**70}],
-    ids=["alone", "null", "a text that says null", "null and a tuple", "a big integer"],
 )  # fmt: skip
-@pytest.mark.parametrize(
+@each(
     ("value", "plain"),
     [
         (uuid.UUID(int=5), "00000000-0000-0000-0000-000000000005"),
@@ -131,7 +123,6 @@ def test_a_value_with_a_json_form_is_written_in_it(value, line):
         ((1, 2), [1, 2]),
         ({7: 1}, {"7": 1}),
     ],
-    ids=["uuid", "enum", "enum of none", "int enum", "str enum", "tuple", "integer key"],
 )
 def test_a_value_is_accepted_or_refused_whatever_is_beside_it(value, plain, beside):
     beside_plain = {key: list(one) if isinstance(one, tuple) else one for key, one in beside.items()}
@@ -150,8 +141,8 @@ def test_the_payload_is_not_in_the_message():
     assert "hunter2" not in str(caught.value)
 
 
-@pytest.mark.parametrize("extra", [{}, {"none": None}, {"big": 2**70}, {"pair": (1, 2), "none": None}])
-@pytest.mark.parametrize("levels", [1, 100, 198])
+@each("extra", [{}, {"none": None}, {"big": 2**70}, {"pair": (1, 2), "none": None}])
+@each("levels", [1, 100, 198])
 def test_values_that_a_hook_may_send_back_can_be_sent(levels, extra):
     assert json.loads(encode({"value": deep(levels), **extra}))["value"] == deep(levels)
 

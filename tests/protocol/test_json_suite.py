@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 
-import pytest
+from rows import each
 
 from picohook.protocol.codec import decode
 from picohook.protocol.messages import InvalidLine, Reply, Response
@@ -361,17 +361,17 @@ def test_the_corpus_is_whole():
     assert (len(named("y_")), len(named("n_")), len(named("i_"))) == (95, 188, 35)
 
 
-@pytest.mark.parametrize("name", named("n_"))
+@each("name", named("n_"))
 def test_text_that_is_not_json_is_refused(name):
     assert isinstance(read(CORPUS[name]), InvalidLine | Response)  # a response without a result, if it is not decoded
     assert isinstance(decode(CORPUS[name]), InvalidLine)
 
 
-@pytest.mark.parametrize("name", named("y_"))
+@each("name", named("y_"))
 def test_json_text_arrives_as_python_reads_it(name):
     assert repr(read(CORPUS[name]).result) == repr(json.loads(CORPUS[name]))
 
 
-@pytest.mark.parametrize("name", named("i_"))
+@each("name", named("i_"))
 def test_cases_that_the_standard_leaves_open_are_decided_once(name):
     assert isinstance(read(CORPUS[name]), Reply if name in TAKEN else InvalidLine)

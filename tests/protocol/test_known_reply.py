@@ -7,6 +7,7 @@ from itertools import permutations
 
 import pytest
 from hypothesis import example, given, strategies as st
+from rows import each
 
 from picohook.protocol.codec import decode
 from picohook.protocol.known_reply import (
@@ -42,8 +43,8 @@ def with_result(result: str) -> bytes:
     return spelled(VERSION, ID, f'"result":{result}')
 
 
-@pytest.mark.parametrize("order", list(permutations([VERSION, ID, '"result":{"action":"skip","reason":"a why"}'])))
-@pytest.mark.parametrize("gap", ["", " "])
+@each("order", list(permutations([VERSION, ID, '"result":{"action":"skip","reason":"a why"}'])))
+@each("gap", ["", " "])
 def test_a_spelling_is_found_where_the_id_is_before_the_result(order, gap):
     line = spelled(*order).replace(b":", b":" + gap.encode()).replace(b",", b"," + gap.encode())
     spelling = spelling_of(line)
@@ -87,7 +88,7 @@ def test_an_action_with_or_without_a_reason_is_recognised(result, expected):
     assert read(with_result(result)) == (b"7", expected)
 
 
-@pytest.mark.parametrize(
+@each(
     "line",
     [
         with_result('{"action":"continue","reason":""}'),

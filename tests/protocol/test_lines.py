@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from hypothesis import given, strategies as st
+from rows import each
 
 from picohook.protocol.lines import LineBuffer
 
@@ -70,10 +71,9 @@ def test_F1_an_endless_line_is_never_held_beyond_the_limit(start):
     assert buffer.too_long
 
 
-@pytest.mark.parametrize(
+@each(
     "character",
     ["\r", "\x0b", "\x0c", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029", "\0"],
-    ids=lambda character: f"U+{ord(character):04X}",
 )
 def test_F7_only_a_newline_ends_a_line(character):
     line = f'{{"said": "one{character}two"}}'.encode()

@@ -6,6 +6,7 @@ import base64
 import json
 
 import pytest
+from rows import each
 
 from picohook.protocol.codec import (
     MAX_ESCAPES,
@@ -75,7 +76,7 @@ def test_as_many_values_as_are_allowed_are_decoded():
     assert len(decode_own(MANY["numbers"])) == MOST_VALUES + 2
 
 
-@pytest.mark.parametrize(
+@each(
     ("line", "envelope"),
     [
         (b'{"jsonrpc":"2.0","id":7,"result":[', (7, False)),

@@ -6,6 +6,7 @@ import io
 import json
 
 import pytest
+from rows import each
 
 from picohook.ext.record.reader import Chain, EventEmitted, Record, RecordError
 
@@ -63,7 +64,7 @@ DAMAGED = {
 }
 
 
-@pytest.mark.parametrize("case", DAMAGED)
+@each("case", DAMAGED)
 def test_the_error_of_a_damaged_line_names_the_line_and_the_cause(case):
     line, why = DAMAGED[case]
     with pytest.raises(RecordError) as error:

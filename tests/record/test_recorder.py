@@ -9,6 +9,7 @@ import threading
 
 import anyio
 import pytest
+from loops import ON_BOTH
 
 from picohook import (
     Account,
@@ -135,6 +136,7 @@ async def test_every_kind_of_answer_is_written(path):
     assert failed["error"].startswith("ZeroDivisionError: division by zero (test_recorder.py:")
 
 
+@ON_BOTH
 async def test_a_question_whose_caller_was_cancelled_is_written_without_an_answer(path):
     asked = anyio.Event()
 

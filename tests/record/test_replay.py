@@ -9,7 +9,6 @@ from collections import Counter
 
 import anyio
 import pytest
-from loops import by_turns as anyio_backend  # noqa: F401
 
 from picohook import Continue, FunctionHook, Host, Modify, Notes, Recorder, Respond, Retry, ToolCall
 from picohook.ext.record.reader import Record

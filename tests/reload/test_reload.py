@@ -12,6 +12,7 @@ from pathlib import Path
 import anyio
 import anyio.lowlevel
 import pytest
+from loops import ON_BOTH
 from scripted import HANG, PATIENCE, SERVE, command, descriptors, scripted
 
 from picohook import (
@@ -515,6 +516,7 @@ async def test_the_old_or_the_new_settings_can_forbid_the_overlap(config, tmp_pa
         assert await asked(host) == "new"
 
 
+@ON_BOTH
 async def test_questions_wait_for_the_new_one_within_their_own_deadline(config, board):
     config.hook("alone", board.call("old"), signs("old"), overlap=False)
     answers = []
@@ -749,6 +751,7 @@ async def test_reloads_at_once_follow_one_another_and_all_see_the_same(config, b
         assert board.nobody_called()
 
 
+@ON_BOTH
 async def test_a_reload_continues_when_its_caller_is_cancelled(config, board, journal):
     config.hook("one", board.call("old"), SERVE)
     async with Host.from_config(config.write(), logger=journal) as host:
@@ -877,6 +880,7 @@ def test_a_synchronous_program_can_reload_too(config):
         assert host.reload().added == ("two",)
 
 
+@ON_BOTH
 async def test_a_host_is_left_at_once_while_its_configuration_is_read_from_a_file_system_that_hangs(config):
     reads, answers = threading.Event(), threading.Event()
 

@@ -9,6 +9,7 @@ import sys
 import anyio
 import pytest
 import watchfiles
+from loops import both as anyio_backend  # noqa: F401
 from scripted import SERVE
 
 from picohook import Host, PicohookError, ToolCall

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from rows import each
 
 from picohook.sdk import Decision, HookApp, testing
 
@@ -45,8 +46,8 @@ EDITS = {
 }
 
 
-@pytest.mark.parametrize("case", EDITS)
-@pytest.mark.parametrize("returns", [None, {}, {"action": "continue"}, {"reason": "because"}], ids=repr)
+@each("case", EDITS)
+@each("returns", [None, {}, {"action": "continue"}, {"reason": "because"}])
 def test_a_change_in_place_is_an_edit(case, returns):
     stage, (edit, field) = case.partition(":")[0], EDITS[case]
     seen = {}
@@ -91,7 +92,7 @@ def test_an_approver_that_changes_the_call_has_not_approved_it():
     assert (denied.approved, denied.reason) == (False, "no")
 
 
-@pytest.mark.parametrize("stage", PAYLOADS)
+@each("stage", PAYLOADS)
 def test_reading_a_field_changes_nothing(stage):
     def look(call):
         for name in dir(call):
@@ -176,7 +177,7 @@ UNDECIDED = [
 ]
 
 
-@pytest.mark.parametrize(("stage", "answer"), UNDECIDED)
+@each(("stage", "answer"), UNDECIDED)
 def test_an_answer_that_decides_nothing_never_leaves_the_hook(stage, answer):
     with pytest.raises(testing.AnswerError, match="ValueError"):
         asked(stage, lambda call: answer)

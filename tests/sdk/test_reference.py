@@ -6,7 +6,7 @@ import inspect
 import re
 from pathlib import Path
 
-import pytest
+from rows import each
 
 from picohook import sdk
 from picohook.sdk import testing
@@ -47,7 +47,7 @@ def test_every_public_class_has_its_section_and_every_section_has_its_class():
     assert headings == CLASSES.keys()
 
 
-@pytest.mark.parametrize("name", CLASSES)
+@each("name", CLASSES)
 def test_the_section_of_a_class_has_all_of_its_names_and_their_signatures(name):
     value = CLASSES[name]
     own = named(SECTIONS[name])
@@ -61,7 +61,7 @@ def test_the_section_of_a_class_has_all_of_its_names_and_their_signatures(name):
             assert shown == parameters(attribute), member
 
 
-@pytest.mark.parametrize("name", CLASSES)
+@each("name", CLASSES)
 def test_the_tables_of_a_class_name_only_existing_members(name):
     there = {
         *dir(CLASSES[name]),

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import anyio
 import pytest
-from loops import by_turns as anyio_backend  # noqa: F401
 
 import picohook
 from picohook import HookSpec, Host

@@ -10,7 +10,6 @@ import socket
 import anyio
 import anyio.lowlevel
 import pytest
-from loops import by_turns as anyio_backend  # noqa: F401
 from scripted import SERVE, command, scripted
 
 from picohook import AbortTurn, Deny, FunctionHook, Host, Modify, Respond, Retry

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+from rows import each
 from rpc import Connections
 
 import picohook
@@ -35,8 +36,8 @@ def error_of(dispatcher, request):
     return error.value.code, str(error.value), error.value.data
 
 
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize(
+@each("name", NAMES)
+@each(
     "params",
     [
         {"no_such_name": 1},
@@ -55,7 +56,6 @@ def error_of(dispatcher, request):
         {"return_payload": "yes"},
         [None] * 20,
     ],
-    ids=["an unknown name", "names of the server's own", "wrong types", "no answer to whether", "too many"],
 )
 def test_wrong_params_get_the_same_error_with_the_library_and_without(library, name, params):
     request = {"jsonrpc": "2.0", "id": 1, "method": name, "params": params}

@@ -11,6 +11,7 @@ import stat
 import anyio
 import anyio.lowlevel
 import pytest
+from loops import both as anyio_backend  # noqa: F401
 from scripted import PATIENCE, held, settled
 
 from picohook import FunctionHook, Host, Modify, PicohookError

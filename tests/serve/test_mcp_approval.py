@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import anyio
 import pytest
-from loops import by_turns as anyio_backend  # noqa: F401
 from mcp_ends import META, as_line, between, call, result
+from rows import each
 
 from picohook.ext.mcp import approval
 from picohook.ext.mcp.approval import ClientApprover
@@ -62,7 +62,7 @@ async def test_an_older_client_is_asked_and_the_call_runs_if_its_user_says_yes()
         assert await both.server.line() == call(1, "write", path="\u202ex")
 
 
-@pytest.mark.parametrize("answer", [*({"result": one} for one in NO), {"error": {"code": 1, "message": "no"}}])
+@each("answer", [*({"result": one} for one in NO), {"error": {"code": 1, "message": "no"}}])
 async def test_everything_but_a_clear_yes_is_a_denial(answer):
     async with between(approver=ClientApprover("*")) as both:
         await initialize(both, CAN)
@@ -73,10 +73,8 @@ async def test_everything_but_a_clear_yes_is_a_denial(answer):
         assert text_of(await both.client.message()).startswith(DENIED)
 
 
-@pytest.mark.parametrize(
-    "capabilities", [{}, {"elicitation": {"url": {}}}, {"elicitation": None}, {"elicitation": True}, 7]
-)
-@pytest.mark.parametrize("other", [None, True, False])
+@each("capabilities", [{}, {"elicitation": {"url": {}}}, {"elicitation": None}, {"elicitation": True}, 7])
+@each("other", [None, True, False])
 async def test_for_a_client_that_cannot_ask_the_other_approvers_decide(capabilities, other):
     hooks = [] if other is None else [FakeHook(script={"approve_tool": other})]
     async with between(*hooks, approver=ClientApprover("*")) as both:
@@ -205,7 +203,7 @@ async def test_a_newer_client_repeats_its_call_with_the_answer_and_the_server_se
         assert await both.client.line() == result(2, "done")
 
 
-@pytest.mark.parametrize("answer", NO)
+@each("answer", NO)
 async def test_everything_but_a_clear_yes_of_a_newer_client_is_a_denial(answer):
     async with between(approver=ClientApprover("*")) as both:
         answers = await question(both, newer(1))

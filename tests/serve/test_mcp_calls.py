@@ -8,6 +8,7 @@ import json
 import anyio
 import anyio.lowlevel
 import pytest
+from loops import ON_BOTH
 from mcp_ends import META, as_line, between, call, result
 from scripted import PATIENCE
 
@@ -353,6 +354,7 @@ async def test_an_answer_that_comes_before_its_call_was_forwarded_is_refused():
 
 
 @pytest.mark.parametrize("stage", ["before_tool", "approve_tool"])
+@ON_BOTH
 async def test_a_call_that_is_cancelled_while_hooks_decide_is_never_forwarded(stage):
     gate = Gate(stage)
     cancel = {"method": "notifications/cancelled", "params": {"requestId": 1}}
@@ -366,6 +368,7 @@ async def test_a_call_that_is_cancelled_while_hooks_decide_is_never_forwarded(st
         assert (await both.client.message())["result"] == {}
 
 
+@ON_BOTH
 async def test_a_call_that_is_cancelled_at_once_is_never_forwarded():
     cancel = as_line({"method": "notifications/cancelled", "params": {"requestId": 1}})
     async with between() as both:
@@ -375,6 +378,7 @@ async def test_a_call_that_is_cancelled_at_once_is_never_forwarded():
         assert await both.server.line() == b""
 
 
+@ON_BOTH
 async def test_a_call_that_is_cancelled_at_the_server_is_cancelled_there_and_its_late_result_is_dropped():
     cancel = as_line({"method": "notifications/cancelled", "params": {"requestId": 1}})
     hook = FakeHook(script={"after_tool": None})
@@ -388,6 +392,7 @@ async def test_a_call_that_is_cancelled_at_the_server_is_cancelled_there_and_its
     assert hook.asked_at("after_tool") == []
 
 
+@ON_BOTH
 async def test_a_result_that_is_cancelled_while_hooks_see_it_is_dropped():
     gate = Gate("after_tool")
     async with between(gate) as both:
@@ -402,6 +407,7 @@ async def test_a_result_that_is_cancelled_while_hooks_see_it_is_dropped():
 
 
 @pytest.mark.parametrize("of", ["client", "server"])
+@ON_BOTH
 async def test_other_requests_are_cancelled_too(of):
     cancel = as_line({"method": "notifications/cancelled", "params": {"requestId": 1}})
     async with between() as both:
@@ -429,6 +435,7 @@ async def test_a_client_that_sends_nothing_more_gets_the_answers_to_held_calls()
         await both.ended()
 
 
+@ON_BOTH
 async def test_a_client_that_goes_away_cancels_its_calls():
     gate = Gate()
     async with holding(gate) as both:
@@ -463,6 +470,7 @@ async def test_a_call_that_the_server_never_answers_holds_up_nothing_and_no_end(
         await both.ended()
 
 
+@ON_BOTH
 async def test_calls_that_are_held_when_the_server_ends_are_cancelled():
     gate = Gate()
     async with holding(gate) as both:

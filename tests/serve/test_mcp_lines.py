@@ -7,8 +7,8 @@ import random
 
 import anyio
 import pytest
-from loops import by_turns as anyio_backend  # noqa: F401
 from mcp_ends import as_line, between, call, result
+from rows import each
 
 from picohook.ext.mcp import proxy
 from picohook.testing import FakeHook
@@ -107,7 +107,7 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("line", REFUSED)
+@each("line", REFUSED)
 async def test_a_bad_line_of_the_client_is_refused_and_the_next_one_passes(line):
     async with between() as both:
         await both.client.send(line + b"\n", ODD[0])
@@ -117,7 +117,7 @@ async def test_a_bad_line_of_the_client_is_refused_and_the_next_one_passes(line)
         assert answer["error"]["message"].startswith("picohook: ")
 
 
-@pytest.mark.parametrize("line", [line for line in REFUSED if b"tools/call" not in line])
+@each("line", [line for line in REFUSED if b"tools/call" not in line])
 async def test_a_bad_line_of_the_server_does_not_reach_the_client(line):
     async with between() as both:
         await both.server.send(line + b"\n", ODD[0])
@@ -133,8 +133,8 @@ BAD_ANSWERS = [
 ]
 
 
-@pytest.mark.parametrize("answer", BAD_ANSWERS)
-@pytest.mark.parametrize("asked", [as_line({"id": 7, "method": "ping"}), call(7)], ids=["ping", "call"])
+@each("answer", BAD_ANSWERS)
+@each("asked", [as_line({"id": 7, "method": "ping"}), call(7)])
 async def test_who_waits_for_an_answer_that_is_refused_is_told(answer, asked):
     async with between() as both:
         await both.client.send(asked)

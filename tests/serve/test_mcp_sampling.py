@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import anyio
 import pytest
+from loops import ON_BOTH
 from mcp_ends import as_line, between, call
+from rows import each
 from scripted import PATIENCE
 
 from picohook import FunctionHook
@@ -87,7 +89,7 @@ async def test_observers_are_told_of_the_question_and_the_answer():
     assert (told["llm_request"]["MaxTokens"], told["llm_response"]["ContentLen"]) == (5, 2)
 
 
-@pytest.mark.parametrize(
+@each(
     ("edit", "expected"),
     [
         ({"messages": [{"role": "user", "content": "*"}]}, {"messages": [{"role": "user", "content": text("*")}]}),
@@ -206,7 +208,7 @@ async def test_a_refusal_of_the_client_passes_as_it_is():
     assert hook.asked_at("after_llm") == []
 
 
-@pytest.mark.parametrize(
+@each(
     "params",
     [
         {"messages": "x"},
@@ -238,6 +240,7 @@ async def test_a_question_without_an_id_is_refused():
         assert (await both.client.message())["method"] == "next"
 
 
+@ON_BOTH
 async def test_a_question_that_is_cancelled_while_hooks_decide_never_reaches_the_client():
     asked, left = anyio.Event(), anyio.Event()
 

@@ -9,6 +9,7 @@ import urllib.request
 import anyio
 import anyio.to_thread
 import pytest
+from rows import each
 
 from picohook import FunctionHook, Host, PicohookError
 from picohook.ext.prometheus.endpoint import metrics_endpoint
@@ -49,7 +50,7 @@ async def test_an_ipv6_address_can_be_named():
         assert "picohook_up" in (await scraped(server))[2]
 
 
-@pytest.mark.parametrize(
+@each(
     "where",
     [
         "",

@@ -7,6 +7,7 @@ import re
 
 import jsonschema
 import pytest
+from rows import each
 
 from picohook import AbortTurn, Continue, Deny, FunctionHook, Host, Modify, Notes, Respond, Retry
 from picohook.ext.sidecar.methods.openrpc import openrpc
@@ -110,7 +111,7 @@ def test_it_has_every_method_and_every_error():
     assert {error["code"] for error in DOCUMENT["components"]["errors"].values()} == ERRORS.keys()
 
 
-@pytest.mark.parametrize("stage", STAGES)
+@each("stage", STAGES)
 def test_a_stages_params_are_its_payload_and_whether_it_is_returned(stage):
     payload = DOCUMENT["components"]["schemas"][STAGES[stage].payload.__name__]["properties"]
     params = {param["name"]: param["schema"] for param in METHODS[stage]["params"]}

@@ -6,6 +6,7 @@ import json
 
 import anyio
 import pytest
+from loops import ON_BOTH
 
 from picohook import Deny, FunctionHook, Host, Timeouts, blade_hooks
 from picohook.ext.blade.hooks import HookEvent
@@ -150,6 +151,7 @@ async def test_only_true_approves(serving, connect):
     assert said == [True, False, False, False, False]
 
 
+@ON_BOTH
 async def test_a_hook_that_does_not_answer_is_cancelled_at_its_timeout(serving, connect):
     async with serving(Host(timeouts=FAR)):
         agent = Agent(await connect())

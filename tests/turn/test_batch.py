@@ -6,6 +6,7 @@ import asyncio
 
 import anyio
 import pytest
+from loops import ON_BOTH
 from turns import Model, Tools, calls, host_with, kinds, payloads, says, told, wants
 
 from picohook import (
@@ -203,6 +204,7 @@ async def test_of_two_aborts_a_hard_one_counts_or_else_the_first():
 
 
 @pytest.mark.parametrize("parallel", [True, False])
+@ON_BOTH
 async def test_a_cancelled_batch_leaves_no_call_without_a_result(parallel):
     running = anyio.Event()
 

@@ -7,6 +7,7 @@ import json
 
 import anyio
 import pytest
+from loops import ON_BOTH
 from scripted import SERVE, scripted
 from turns import Model, Tools, calls, host_with, kinds, payloads, says, told, wants
 
@@ -248,6 +249,7 @@ async def test_a_failed_delivery_is_reported_to_the_model_and_the_turn_continues
     assert result.content == "I could not show it"
 
 
+@ON_BOTH
 async def test_a_delivery_that_is_cancelled_leaves_no_call_without_a_result():
     delivering = anyio.Event()
 
@@ -274,6 +276,7 @@ CANCELS = {"capabilities": {"cancel": True}}
 
 @pytest.mark.parametrize("understands", [True, False])
 @pytest.mark.parametrize("stage", ["before_tool", "approve_tool"])
+@ON_BOTH
 async def test_cancelling_the_caller_cancels_the_call_and_a_hook_with_the_capability_gets_cancel(
     stage, understands, board
 ):
@@ -297,6 +300,7 @@ async def test_cancelling_the_caller_cancels_the_call_and_a_hook_with_the_capabi
     assert tools.ran == ["x"]
 
 
+@ON_BOTH
 async def test_a_hook_that_is_a_function_is_cancelled_with_its_caller():
     asked, cancelled = anyio.Event(), []
 

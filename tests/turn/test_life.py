@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import anyio
 import pytest
+from loops import ON_BOTH
 from turns import Model, Tools, calls, host_with, kinds, payloads, says, told, wants
 
 from picohook import (
@@ -200,6 +201,7 @@ async def test_a_failed_turn_says_so_and_the_error_is_raised_unchanged():
 
 
 @pytest.mark.parametrize("kind", ["turn_abort", "session_end"])
+@ON_BOTH
 async def test_cleanups_are_waited_for_even_when_the_turn_is_cancelled(kind):
     cleaned = []
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import anyio
 import preloaded
 import pytest
-from loops import by_turns as anyio_backend  # noqa: F401
+from rows import each
 from turns import KEY, Model, Tools, calls, host_with, kinds, office, payloads, says, told, wants
 
 from picohook import (
@@ -689,7 +689,7 @@ NONE_OF_OURS = [
 ]
 
 
-@pytest.mark.parametrize(("text", "error"), NONE_OF_OURS, ids=range(len(NONE_OF_OURS)))
+@each(("text", "error"), NONE_OF_OURS)
 def test_a_text_that_is_not_a_paused_turn_is_refused(text, error):
     with pytest.raises(PicohookError) as raised:
         PausedTurn.from_json(text)

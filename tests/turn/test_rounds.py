@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 
 import pytest
-from loops import by_turns as anyio_backend  # noqa: F401
 from turns import Model, Tools, calls, host_with, kinds, payloads, says, wants
 
 from picohook import (

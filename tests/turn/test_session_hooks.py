@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import anyio
 import pytest
-from loops import by_turns as anyio_backend  # noqa: F401
 from turns import FAR, Model, Tools, host_with, kinds, says, wants
 
 from picohook import (

@@ -12,7 +12,7 @@ from pathlib import Path
 import anyio
 import preloaded
 import pytest
-from loops import by_turns as anyio_backend  # noqa: F401
+from rows import each
 from turns import KEY, Model, Tools, Used, host_with, says, wants
 
 from picohook import Continue, Deny, Host, Modify, Pause, PausedError, PicohookError
@@ -59,8 +59,8 @@ KEPT = {
 }
 
 
-@pytest.mark.parametrize("again", KEPT)
-@pytest.mark.parametrize("kept", KEPT)
+@each("again", KEPT)
+@each("kept", KEPT)
 async def test_A13_a_pause_is_used_once_in_whatever_form_it_was_kept(kept, again):
     tools = Tools()
     async with pausing() as host:
