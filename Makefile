@@ -5,6 +5,7 @@
 # make compiled  build the package with a compiled core, and run the tests of the core on it; needs a C compiler
 # make coverage  the lines and branches of the whole package that the tests reach
 # make stub    write the signatures of the blocking host, picohook/blocking_methods.pyi, from those of the host
+# make examples  write the first hooks on pages and in hooks_examples/ from the templates of `picohook new`
 # make faults  write the table of faults in docs from the results of its tests
 # make fuzz    search for bytes that break the decoder or the peer, for SECONDS (60)
 # make planted  plant 60 faults in the core, one at a time, and see which the tests find; ONLY="3 17" plants two of them
@@ -41,7 +42,7 @@ COMPILED := build/compiled
 ON_COMPILED := tests/core tests/protocol tests/process tests/host tests/turn
 
 .DEFAULT_GOAL := help
-.PHONY: help demo quick test check compiled coverage matrix quick-on stub faults fuzz planted soak bench many fleet site site-serve \
+.PHONY: help demo quick test check compiled coverage matrix quick-on stub examples faults fuzz planted soak bench many fleet site site-serve \
 	release-check agents frameworks clean
 
 # An environment is made again for a Python that is named and is another one, and where it, or its Python, was moved.
@@ -117,6 +118,9 @@ quick-on: $(VENV)/.installed-test
 
 stub: $(VENV)/.installed-dev
 	$(BIN)/python tests/blocking_stub.py
+
+examples: $(VENV)/.installed-dev
+	$(BIN)/python tests/first_hooks.py
 
 faults: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest --workers auto -m fault --faults=write

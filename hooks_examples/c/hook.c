@@ -218,8 +218,10 @@ static void before_tool(text *reply, json params) {
     json arguments = member(params, "arguments");
     text tool = decoded(member(params, "tool"));
     text city = decoded(member(arguments, "city"));
-    text command = decoded(member(arguments, "command"));
-    bool removes = command.size > 0 && memmem(command.data, command.size, "rm -rf", 6) != NULL;
+    json given = member(arguments, "command");
+    text command = decoded(given);
+    bool unread = given.at != NULL && *given.at != '"' && *given.at != 'n'; /* neither text nor null */
+    bool removes = unread || (command.size > 0 && memmem(command.data, command.size, "rm -rf", 6) != NULL);
     if (is(&tool, "get_weather")) {
         put(reply, "\"result\":{\"action\":\"respond\",\"result\":{\"for_llm\":\"");
         put_quoted(reply, city.data, city.size);

@@ -39,7 +39,9 @@ public class Hook {
         if ("get_weather".equals(call.get("tool"))) {
             return Map.of("action", "respond", "result", Map.of("for_llm", text(given.get("city")) + ": 21 °C, sunny"));
         }
-        if ("bash".equals(call.get("tool")) && text(given.get("command")).contains("rm -rf")) {
+        var command = given.get("command");
+        var unread = command != null && !(command instanceof String);
+        if ("bash".equals(call.get("tool")) && (unread || text(command).contains("rm -rf"))) {
             return Map.of("action", "deny_tool", "reason", "rm -rf is not allowed");
         }
         return CONTINUE;

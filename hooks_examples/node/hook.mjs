@@ -1,6 +1,8 @@
-// A review gate, a tool plugin and a redactor in one hook, for Node.
+// A review gate, a tool plugin and a redactor in one hook.
 //
 // Run it with: node hook.mjs
+//
+// A stage returns its decision. The host logs what goes to stderr; stdout is for the protocol.
 
 const READ_ONLY = new Set(["read_file", "list_dir", "search", "get_weather"]);
 const SECRETS = /(?<=password=)\S+|sk-[A-Za-z0-9]{8,}/g;
@@ -21,16 +23,19 @@ const methods = {
     return { action: "modify", request: { tools: [...(tools ?? []), WEATHER] } };
   },
 
+  // A tool is about to be called.
   "hook.before_tool": ({ tool, arguments: given }) => {
     if (tool === "get_weather") {
       return { action: "respond", result: { for_llm: `${given?.city ?? ""}: 21 °C, sunny` } };
     }
-    if (tool === "bash" && String(given?.command ?? "").includes("rm -rf")) {
+    const command = given?.command ?? "";
+    if (tool === "bash" && (typeof command !== "string" || command.includes("rm -rf"))) {
       return { action: "deny_tool", reason: "rm -rf is not allowed" };
     }
     return { action: "continue" };
   },
 
+  // May a tool be called? Anything but a clear yes is a no.
   "hook.approve_tool": ({ tool }) =>
     READ_ONLY.has(tool) ? { approved: true } : { approved: false, reason: `${tool} is not a read-only tool` },
 
@@ -71,11 +76,18 @@ function parse(line) {
   }
 }
 
+function answer(method, params) {
+  if (!Object.hasOwn(methods, method)) return { error: { code: -32601, message: `no such method: ${method}` } };
+  try {
+    return { result: methods[method](params ?? {}) };
+  } catch (error) {
+    console.error(error); // only this call fails
+    return { error: { code: -32603, message: "internal error" } };
+  }
+}
+
 for await (const line of lines(process.stdin)) {
   const { id, method, params } = parse(line);
-  if (!id || typeof method !== "string") continue; // 0 or none: a notification, from PicoClaw too
-  const answer = Object.hasOwn(methods, method)
-    ? { result: methods[method](params ?? {}) }
-    : { error: { code: -32601, message: `no such method: ${method}` } };
-  process.stdout.write(`${JSON.stringify({ jsonrpc: "2.0", id, ...answer })}\n`);
+  if (!id || typeof method !== "string") continue; // an event: it gets no answer
+  process.stdout.write(`${JSON.stringify({ jsonrpc: "2.0", id, ...answer(method, params) })}\n`);
 }

@@ -40,7 +40,8 @@ my %methods = (
             my $city = $given->{city} // '';
             return { action => 'respond', result => { for_llm => "$city: 21 °C, sunny" } };
         }
-        if ( $call->{tool} eq 'bash' && ( $given->{command} // '' ) =~ /rm -rf/ ) {
+        my $command = $given->{command} // '';
+        if ( $call->{tool} eq 'bash' && ( ref $command || $command =~ /rm -rf/ ) ) {
             return { action => 'deny_tool', reason => 'rm -rf is not allowed' };
         }
         return { action => 'continue' };

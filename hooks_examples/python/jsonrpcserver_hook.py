@@ -44,7 +44,8 @@ def before_tool(*, tool: str, arguments: dict[str, Any] | None = None, **_: Any)
     arguments = arguments or {}
     if tool == "get_weather":
         return Success({"action": "respond", "result": {"for_llm": f"{arguments.get('city', '')}: 21 °C, sunny"}})
-    if tool == "bash" and "rm -rf" in str(arguments.get("command", "")):
+    command = arguments.get("command", "")
+    if tool == "bash" and (not isinstance(command, str) or "rm -rf" in command):
         return Success({"action": "deny_tool", "reason": "rm -rf is not allowed"})
     return Success({"action": "continue"})
 

@@ -38,7 +38,8 @@ def before_tool(call: dict[str, Any]) -> dict[str, Any]:
     tool, arguments = call.get("tool"), call.get("arguments") or {}
     if tool == "get_weather":
         return {"action": "respond", "result": {"for_llm": f"{arguments.get('city', '')}: 21 °C, sunny"}}
-    if tool == "bash" and "rm -rf" in str(arguments.get("command", "")):
+    command = arguments.get("command", "")
+    if tool == "bash" and (not isinstance(command, str) or "rm -rf" in command):
         return {"action": "deny_tool", "reason": "rm -rf is not allowed"}
     return {"action": "continue"}
 

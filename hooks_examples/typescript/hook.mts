@@ -1,15 +1,9 @@
-// A review gate, a tool plugin and a redactor in one hook, in TypeScript.
+// A review gate, a tool plugin and a redactor in one hook.
 //
-// Run it with: node hook.mts                                         (Node 22.18 or newer takes the types out itself)
-//         or:  npm install && npx tsc && node dist/hook.mjs          (any Node from 18 on)
-
-type Decision =
-  | { action: "continue" }
-  | { action: "modify"; request: { tools: unknown[] } }
-  | { action: "modify"; result: Texts }
-  | { action: "respond"; result: Texts }
-  | { action: "deny_tool"; reason: string };
-type Approval = { approved: true } | { approved: false; reason: string };
+// Run it with: node hook.mts                                  (Node 22.18 or newer)
+//         or:  npm install && npx tsc && node dist/hook.mjs   (any Node from 18 on)
+//
+// A stage returns its decision. The host logs what goes to stderr; stdout is for the protocol.
 
 interface Texts {
   for_llm?: string;
@@ -18,10 +12,19 @@ interface Texts {
 
 interface Params {
   tools?: { function?: { name?: string } }[];
-  tool?: string;
-  arguments?: { city?: unknown; command?: unknown };
   result?: Texts;
+  tool?: string;
+  arguments?: Record<string, unknown>;
 }
+
+type Decision =
+  | { action: "continue" }
+  | { action: "modify"; request: { tools: unknown[] } }
+  | { action: "modify"; result: Texts }
+  | { action: "respond"; result: Texts }
+  | { action: "deny_tool"; reason: string };
+type Approval = { approved: true } | { approved: false; reason: string };
+type Hello = { ok: boolean; name: string };
 
 interface Message {
   id?: number | string;
@@ -40,41 +43,39 @@ const WEATHER = {
   },
 };
 
-function beforeLlm({ tools }: Params): Decision {
-  if (tools?.some((tool) => tool?.function?.name === "get_weather")) return { action: "continue" };
-  return { action: "modify", request: { tools: [...(tools ?? []), WEATHER] } };
-}
-
-function beforeTool({ tool, arguments: given }: Params): Decision {
-  if (tool === "get_weather") {
-    return { action: "respond", result: { for_llm: `${given?.city ?? ""}: 21 °C, sunny` } };
-  }
-  if (tool === "bash" && String(given?.command ?? "").includes("rm -rf")) {
-    return { action: "deny_tool", reason: "rm -rf is not allowed" };
-  }
-  return { action: "continue" };
-}
-
-function approveTool({ tool = "" }: Params): Approval {
-  return READ_ONLY.has(tool) ? { approved: true } : { approved: false, reason: `${tool} is not a read-only tool` };
-}
-
-function afterTool({ result }: Params): Decision {
-  const clean: Texts = {};
-  for (const name of ["for_llm", "for_user"] as const) {
-    const text = result?.[name] ?? "";
-    const redacted = text.replaceAll(SECRETS, "[redacted]");
-    if (redacted !== text) clean[name] = redacted;
-  }
-  return Object.keys(clean).length ? { action: "modify", result: clean } : { action: "continue" };
-}
-
-const methods = new Map<string | undefined, (params: Params) => Decision | Approval | { ok: boolean; name: string }>([
+const methods = new Map<string | undefined, (params: Params) => Decision | Approval | Hello>([
   ["hook.hello", () => ({ ok: true, name: "typescript" })],
-  ["hook.before_llm", beforeLlm],
-  ["hook.before_tool", beforeTool],
-  ["hook.approve_tool", approveTool],
-  ["hook.after_tool", afterTool],
+
+  ["hook.before_llm", ({ tools }) => {
+    if (tools?.some((tool) => tool?.function?.name === "get_weather")) return { action: "continue" };
+    return { action: "modify", request: { tools: [...(tools ?? []), WEATHER] } };
+  }],
+
+  // A tool is about to be called.
+  ["hook.before_tool", ({ tool, arguments: given }) => {
+    if (tool === "get_weather") {
+      return { action: "respond", result: { for_llm: `${given?.city ?? ""}: 21 °C, sunny` } };
+    }
+    const command = given?.command ?? "";
+    if (tool === "bash" && (typeof command !== "string" || command.includes("rm -rf"))) {
+      return { action: "deny_tool", reason: "rm -rf is not allowed" };
+    }
+    return { action: "continue" };
+  }],
+
+  // May a tool be called? Anything but a clear yes is a no.
+  ["hook.approve_tool", ({ tool = "" }) =>
+    READ_ONLY.has(tool) ? { approved: true } : { approved: false, reason: `${tool} is not a read-only tool` }],
+
+  ["hook.after_tool", ({ result }) => {
+    const clean: Texts = {};
+    for (const name of ["for_llm", "for_user"] as const) {
+      const text = result?.[name] ?? "";
+      const redacted = text.replaceAll(SECRETS, "[redacted]");
+      if (redacted !== text) clean[name] = redacted;
+    }
+    return Object.keys(clean).length ? { action: "modify", result: clean } : { action: "continue" };
+  }],
 ]);
 
 // Not node:readline, for which U+2028 ends a line, in the middle of a JSON string too.
@@ -99,14 +100,21 @@ function parse(line: string): Message {
   }
 }
 
+function answer(method: string, params: Params | undefined): object {
+  const stage = methods.get(method);
+  if (!stage) return { error: { code: -32601, message: `no such method: ${method}` } };
+  try {
+    return { result: stage(params ?? {}) };
+  } catch (error) {
+    console.error(error); // only this call fails
+    return { error: { code: -32603, message: "internal error" } };
+  }
+}
+
 for await (const line of lines(process.stdin)) {
   const { id, method, params } = parse(line);
-  if (!id || typeof method !== "string") continue; // 0 or none: a notification, from PicoClaw too
-  const stage = methods.get(method);
-  const answer = stage
-    ? { result: stage(params ?? {}) }
-    : { error: { code: -32601, message: `no such method: ${method}` } };
-  process.stdout.write(`${JSON.stringify({ jsonrpc: "2.0", id, ...answer })}\n`);
+  if (!id || typeof method !== "string") continue; // an event: it gets no answer
+  process.stdout.write(`${JSON.stringify({ jsonrpc: "2.0", id, ...answer(method, params) })}\n`);
 }
 
 export {};

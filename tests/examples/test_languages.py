@@ -13,6 +13,7 @@ import anyio
 import preloaded
 import pytest
 import toolchains
+from first_hooks import texts
 
 from picohook import HookSpec, Host, LLMRequest, LLMResponse, Recorder, ToolCall
 from picohook.ext.record.reader import Record
@@ -73,14 +74,18 @@ async def denies_rm_rf(host):
     assert result.for_llm == "Tool execution denied by hook: rm -rf is not allowed"
 
 
+async def denies_a_command_that_is_not_text(host):
+    for command in (["rm", "-rf", "/"], {"run": "ls"}, True):
+        assert (await host.before_tool(ToolCall(tool="bash", arguments={"command": command}))).action == "deny_tool"
+
+
 async def lets_other_commands_and_other_tools_be(host):
     calls = [
         ToolCall(tool="bash", arguments={"command": "rm notes.txt"}),
-        ToolCall(tool="bash", arguments={"command": ["rm", "-r"]}),
         ToolCall(tool="bash"),
         ToolCall(tool="echo", arguments={"command": "rm -rf /"}),
     ]
-    assert [(await host.before_tool(call)).action for call in calls] == ["continue"] * 4
+    assert [(await host.before_tool(call)).action for call in calls] == ["continue"] * 3
 
 
 async def approves_tools_that_only_read(host):
@@ -193,6 +198,7 @@ async def keeps_integers_past_2_53_exact(host, exact):
 BEHAVIOURS = [
     says_hello,
     denies_rm_rf,
+    denies_a_command_that_is_not_text,
     lets_other_commands_and_other_tools_be,
     approves_tools_that_only_read,
     approves_no_other_tool_and_says_why,
@@ -207,6 +213,11 @@ BEHAVIOURS = [
     answers_after_a_stage_that_it_does_not_know,
     ignores_notifications,
 ]
+
+
+@pytest.mark.parametrize(("path", "text"), [pytest.param(*one, id=one[0].name) for one in texts().items()])
+def test_an_example_and_a_page_are_as_the_templates_make_them(path, text):
+    assert path.read_text() == text, "`make examples` writes it anew"
 
 
 @pytest.mark.anyio

@@ -27,6 +27,8 @@ app = App()
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 _DECIDED = ("before_tool", "approve_tool")
 """The stages at which the new hook can decide something. At all others it answers `continue`."""
+_READ_ONLY = ("read_file", "list_dir", "search")
+"""The tools that the new hook approves."""
 _RUNS_TYPESCRIPT = (22, 18)
 """The first version of Node that runs TypeScript without a compiler."""
 
@@ -198,6 +200,8 @@ def contents(name: str, lang: str, asked_at: list[str]) -> dict[str, str]:
     others = [stage for stage in asked_at if stage not in _DECIDED]
     values = {
         "name": name,
+        "what": f"{name}: a hook for an agent",
+        "read_only": _listed(_READ_ONLY),
         "language": language.name,
         "source": language.source,
         "command": _listed(shlex.split(language.run)),
@@ -209,7 +213,7 @@ def contents(name: str, lang: str, asked_at: list[str]) -> dict[str, str]:
         "others": _listed(others),
         "others_words": " ".join(others),
     }
-    held = {*asked_at, *(["others"] if others else []), *(["build"] if language.build else [])}
+    held = {"first", *asked_at, *(["others"] if others else []), *(["build"] if language.build else [])}
     groups = {"others": [_names_of(stage) for stage in others]}
     templates = {**_templates(_place("common")), **_templates(_place(lang))}
     return {
