@@ -79,7 +79,7 @@ class HookProcess:
         """Whether the run is over, and only the cause of a silence is still looked for."""
         self._over = False
         """Whether further output is ignored."""
-        self._unended = b""
+        self._unended = bytearray()
         try:
             self._process = subprocess.Popen(  # noqa: S603 - running the user's command is the point
                 command,
@@ -177,8 +177,8 @@ class HookProcess:
         for lines in (self._to_it, self._from_it):
             lines.close()
         if self._unended:
-            self.lines.append(OutputLine(self._unended, ended=False))
-            self._unended = b""
+            self.lines.append(OutputLine(bytes(self._unended), ended=False))
+            self._unended.clear()
 
     def ended(self) -> int | None:
         """Return its exit code, as in `subprocess`; None if it does not end within the grace."""
@@ -231,7 +231,7 @@ class HookProcess:
             return f"it answered when its input was closed: {way_out}"
         finally:
             del self.lines[before:]
-            self._unended, self._over = b"", True
+            self._unended, self._over = bytearray(), True
 
     def _hint(self, before: str = "") -> str:
         """Return this text and the probable mistake in the lines that are not answers; "" if it is not known."""
@@ -294,8 +294,10 @@ class HookProcess:
         if self._over:
             return
         self._note(self._from_it, data)
-        *lines, self._unended = (self._unended + data).split(b"\n")
-        self.lines += [OutputLine(line) for line in lines]
+        self._unended += data
+        if b"\n" in data:
+            *lines, self._unended = self._unended.split(b"\n")
+            self.lines += [OutputLine(bytes(line)) for line in lines]
 
 
 def _why(program: str, error: Exception) -> str:
