@@ -31,19 +31,24 @@ HANGS = 600
 """Seconds after which a run of the tests has failed."""
 
 
-def found_by(fault: Fault, tests: list[str]) -> str | None:
-    """The test that finds a fault, or None if there is none."""
+def found_by(fault: Fault, tests: list[str], last: str | None) -> str | None:
+    """The test that finds a fault, or None if there is none. The one that found it last is tried first."""
     own = FIRST.get(fault.room, fault.room)
     tests = sorted(tests, key=lambda path: Path(path).name != own)
     with tempfile.TemporaryDirectory(prefix="picohook-planted-") as copy:
         package = Path(copy, PACKAGE.name)
         shutil.copytree(PACKAGE, package)
         (package / fault.file.relative_to(PACKAGE)).write_bytes(fault.code)
-        for options in (["--quick"], []):
-            failed = run(copy, [*options, "--workers=2", *tests])
-            if failed and run(copy, [failed] if failed.startswith("tests/") else tests):
+        for options in ([last] if is_there(last) else [], ["--quick", "--workers=2", *tests], ["--workers=2", *tests]):
+            failed = options and run(copy, options)
+            if failed and run(copy, [failed] if is_there(failed) else options):
                 return failed
     return None
+
+
+def is_there(test: str | None) -> bool:
+    file, _, name = (test or "").partition("::")
+    return bool(name) and Path(file).exists() and f" {name.rpartition('::')[2]}(" in Path(file).read_text()
 
 
 def run(copy: str, options: list[str]) -> str | None:
@@ -69,10 +74,9 @@ def main() -> None:
     earlier = {tuple(name): test for *name, test in map(dict.values, before)}
     rows = []
     for number, fault in enumerate(drawn(PACKAGE), 1):
-        if arguments.only and number not in arguments.only:
-            test = earlier.get(fault.name)
-        else:
-            test = found_by(fault, arguments.tests)
+        test = earlier.get(fault.name)
+        if not arguments.only or number in arguments.only:
+            test = found_by(fault, arguments.tests, test)
             print(f"{number:2} {': '.join(fault.name[:3])} -> {fault.planted}\n   {test or 'not found'}", flush=True)
         rows.append(dict(zip(ROW, (*fault.name, test), strict=True)))
     FOUND.write_text(json.dumps(rows, indent=1) + "\n")
