@@ -18,9 +18,10 @@ sys.path += [str(Path(__file__).parent), str(Path(__file__).with_name("faults"))
 
 import preloaded
 import run
-from loops import by_turns as anyio_backend  # noqa: F401
+from loops import by_turns
 
 pytest_plugins = ["plugin", "quick", "workers"]
+anyio_backend = by_turns
 run.begin()
 # Where hosts remember the pauses that were used.
 os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="picohook-state-")

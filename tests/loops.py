@@ -3,7 +3,9 @@
 A test about processes, cancellation or time-outs runs on both. It has the mark `ON_BOTH`, or its module or directory has the
 fixture `both`:
 
-from loops import both as anyio_backend  # noqa: F401
+import loops
+
+anyio_backend = loops.both
 """
 
 from __future__ import annotations

@@ -10,7 +10,9 @@ sys.path.append(str(Path(__file__).parent))
 
 from fixtures import _no_process_is_left, board, journal  # noqa: F401
 from grounds import HERE, grounds, lacking
-from loops import both as anyio_backend  # noqa: F401
+from loops import both
+
+anyio_backend = both
 
 
 def pytest_collection_modifyitems(items):

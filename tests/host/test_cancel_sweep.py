@@ -12,7 +12,7 @@ import sys
 import anyio
 import anyio.lowlevel
 import pytest
-from loops import both as anyio_backend  # noqa: F401
+from loops import both
 from scripted import children, command, held, scripted, settled
 
 from picohook import Host, LLMRequest, RestartPolicy, Timeouts, ToolCall, ToolResult, ToolReturn
@@ -20,6 +20,7 @@ from picohook.model.payloads import Prompt
 from picohook.process import restart
 
 pytestmark = pytest.mark.anyio
+anyio_backend = both
 
 FAR = Timeouts(interceptor=3600, approval=3600, hello=3600, chain=3600, observer=3600)
 """None passes while a test runs: on trio, an alarm that rings is one task less."""

@@ -8,7 +8,7 @@ import functools
 import anyio
 import anyio.lowlevel
 import pytest
-from loops import both as anyio_backend  # noqa: F401
+from loops import both
 from scripted import HANG, HELLO, SERVE, children, held, scripted, settled
 
 from picohook import FunctionHook, HookCrashedError, Host, Timeouts, ToolCall
@@ -17,6 +17,7 @@ from picohook.transport.concurrency import ConcurrencyLimit
 from picohook.transport.event_loop import current_reactor
 
 pytestmark = pytest.mark.anyio
+anyio_backend = both
 
 FAR = Timeouts(interceptor=3600, approval=3600, hello=3600, chain=3600, observer=3600)
 """None passes while a test runs: on trio, an alarm that rings is one task less."""

@@ -11,7 +11,7 @@ import weakref
 
 import anyio
 import pytest
-from loops import both as anyio_backend  # noqa: F401
+from loops import both
 
 from picohook import HookCrashedError, HookSpec, Host, RestartPolicy, Timeouts, ToolCall
 from picohook.errors import HandshakeError
@@ -23,6 +23,7 @@ from picohook.transport.channel import Channel, HookCounters
 from picohook.transport.event_loop import current_reactor
 
 pytestmark = pytest.mark.anyio
+anyio_backend = both
 
 FAR = Timeouts(interceptor=60, approval=60, hello=60, chain=60)
 

@@ -6,13 +6,14 @@ import asyncio
 
 import anyio
 import pytest
-from loops import both as anyio_backend  # noqa: F401
+from loops import both
 from scripted import children, held, scripted, settled
 
 from picohook import AuditLog, FunctionHook, Host, Timeouts, ToolCall
 from picohook.journal.ledger import verify
 
 pytestmark = pytest.mark.anyio
+anyio_backend = both
 
 FAR = Timeouts(interceptor=60, approval=60, hello=60, chain=60, observer=60)
 

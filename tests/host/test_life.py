@@ -7,7 +7,7 @@ import json
 
 import anyio
 import pytest
-from loops import both as anyio_backend  # noqa: F401
+from loops import both
 from scripted import HANG, HELLO, SERVE, children, descriptors, scripted
 
 from picohook import (
@@ -24,6 +24,7 @@ from picohook import (
 )
 
 pytestmark = pytest.mark.anyio
+anyio_backend = both
 
 FAR = Timeouts(interceptor=60, approval=60, hello=60, chain=60)
 ONCE = RestartPolicy(max_starts=1)

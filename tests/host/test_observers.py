@@ -9,13 +9,14 @@ from datetime import datetime
 import anyio
 import anyio.lowlevel
 import pytest
-from loops import both as anyio_backend  # noqa: F401
+from loops import both
 from scripted import HELLO, SERVE, scripted
 
 from picohook import Deny, EncodeError, FunctionHook, Host, Meta, RestartPolicy, Timeouts, ToolCall
 from picohook.hooks.function import THREADS
 
 pytestmark = pytest.mark.anyio
+anyio_backend = both
 
 FAR = Timeouts(interceptor=60, approval=60, hello=60, chain=60, observer=60)
 META = Meta(agent_id="a1", turn_id="t1", session_key="s1", parent_turn_id="t0", trace_path="run")

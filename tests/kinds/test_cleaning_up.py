@@ -5,7 +5,7 @@ from __future__ import annotations
 import anyio
 import pytest
 from kinds_support import FAR
-from loops import both as anyio_backend  # noqa: F401
+from loops import both
 
 from picohook import FunctionHook, Host, blade_hooks, worker_hooks
 from picohook.ext.blade.hooks import HookEvent
@@ -13,6 +13,7 @@ from picohook.ext.jcli.dialect import session_hook
 from picohook.ext.rust_worker.worker import Abort, configured
 
 pytestmark = pytest.mark.anyio
+anyio_backend = both
 
 SHORT = FAR.model_copy(update={"observer": 0.05})
 """Observers have next to no time; hooks have a minute."""

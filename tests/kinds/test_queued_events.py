@@ -6,12 +6,13 @@ import anyio
 import anyio.lowlevel
 import pytest
 from kinds_support import FAR
-from loops import both as anyio_backend  # noqa: F401
+from loops import both
 
 from picohook import FunctionHook, HookSpec, Host
 from picohook.hooks.queued_events import WAITING
 
 pytestmark = pytest.mark.anyio
+anyio_backend = both
 
 
 class Taker:

@@ -6,12 +6,13 @@ import gc
 
 import anyio
 import pytest
-from loops import both as anyio_backend  # noqa: F401
+from loops import both
 from server import Server
 
 from picohook import HookSpec, Host, NatsSettings, ToolCall
 
 pytestmark = pytest.mark.anyio
+anyio_backend = both
 
 CALL = ToolCall(tool="bash", tool_call_id="c1")
 PATIENCE = 20

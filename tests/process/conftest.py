@@ -9,7 +9,9 @@ sys.path.append(str(Path(__file__).parents[1] / "hooks"))
 
 import scripted
 from fixtures import _no_process_is_left, board, journal  # noqa: F401
-from loops import both as anyio_backend  # noqa: F401
+from loops import both
+
+anyio_backend = both
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import sys
 import anyio
 import pytest
 import watchfiles
-from loops import both as anyio_backend  # noqa: F401
+from loops import both
 from scripted import SERVE
 
 from picohook import Host, PicohookError, ToolCall
@@ -18,6 +18,7 @@ from picohook.projects.source import Source
 from picohook.reload.watch import watch
 
 pytestmark = pytest.mark.anyio
+anyio_backend = both
 
 SCRIPT = """
 import json, sys

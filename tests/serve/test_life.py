@@ -11,7 +11,7 @@ import stat
 import anyio
 import anyio.lowlevel
 import pytest
-from loops import both as anyio_backend  # noqa: F401
+from loops import both
 from scripted import PATIENCE, held, settled
 
 from picohook import FunctionHook, Host, Modify, PicohookError
@@ -19,6 +19,7 @@ from picohook.ext.sidecar.sidecar import MAX_CLIENTS, Sidecar
 from picohook.rpc.connection import ConnectionLimits
 
 pytestmark = pytest.mark.anyio
+anyio_backend = both
 
 
 def request(identity, method, **params):
