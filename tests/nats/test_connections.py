@@ -50,7 +50,7 @@ async def test_a_reload_closes_the_connections_that_it_replaces_and_keeps_the_ot
         config("b", "p")
         await host.reload()
         await until(lambda: tenants(host) == ["b"])
-        assert (first.state, first.is_connected) == ("closed", False)
+        await until(lambda: (first.state, first.is_connected) == ("closed", False))
         config("")
         await host.reload()
         await until(lambda: tenants(host) == [])
