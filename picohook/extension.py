@@ -48,6 +48,8 @@ class Dialect:
     """Paths of the user's own file: relative to picohook's own directory, absolute, or from `~`."""
     project_files: tuple[str, ...] = ()
     """Paths of a project's file, relative to the project. `Host.discover` looks there if the extension is built in."""
+    trust_in: str = ""
+    """Where a user sets `trust` for the hooks of such a file; empty if it is in their own tables."""
     all_apply: bool = False
     """Whether all of these files apply together. Otherwise, at most one of the user's may exist, and one of a project's."""
 

@@ -20,7 +20,7 @@ import preloaded
 import run
 from loops import by_turns
 
-pytest_plugins = ["plugin", "quick", "workers"]
+pytest_plugins = ["packages", "plugin", "quick", "workers"]
 anyio_backend = by_turns
 run.begin()
 # Where hosts remember the pauses that were used.

@@ -27,7 +27,7 @@ class Config:
     work: Path
     """The directory that hooks run in, for dialects whose paths are not relative to the file."""
     dialect: str
-    """A name of `dialects.DIALECTS`."""
+    """The name of its dialect, such as "native"."""
     digest: str
     """SHA-256 of the file's bytes."""
     found: bool

@@ -37,13 +37,13 @@ def load(
     data = files.read(file, problems)
     document, repeated = syntax.parse(data, syntax.suffix_of(file), problems)
     name = dialects.name_of(document, file)
-    dialect = dialects.DIALECTS[name]
+    dialect = dialects.find(name)
     for key in repeated:
         if dialect.section in {"", key[0]}:
             problems.add(key, "is given twice")
     # The directory's real path, but the file's own name: a link to a shared file still means the hooks beside the link.
     file = Path(os.path.realpath(file.parent)) / file.name
-    project = dialects.project_of(file)
+    project = dialects.project_of(file, name)
     config = Config(
         path=file,
         project=project,
@@ -54,6 +54,6 @@ def load(
         timeouts=Timeouts(),
         picoclaw=picoclaw,
     )
-    config = dialect.read(document, problems, config)
+    config = dialect.read.load()(document, problems, config)
     problems.check()
     return replace(config, hooks=tuple(spec.model_copy(update={"source": str(file)}) for spec in config.hooks))

@@ -44,9 +44,6 @@ if TYPE_CHECKING:
 
 S = TypeVar("S", bound=Settings)
 
-NAMES = ("picohook.toml", "picohook.yaml", "picohook.json")
-"""The names of native files that are found."""
-
 # The defaults. Neither is validated, because that would build its model.
 _HOOK, _TIMEOUTS = HookSpec.model_construct(), Timeouts.model_construct()
 _TIMES = {
@@ -112,6 +109,16 @@ class NativeFile(Settings):
     )
     proof_of_life: ProofOfLife | None = Field(
         default=None, description="Harmful calls that hooks must deny, and how often a host asks about them."
+    )
+
+
+def is_meant(document: dict[str, Any], _path: Path) -> bool:
+    """Whether each of the document's hooks is a table that says where it is asked, which no other dialect has."""
+    hooks = document.get("hooks")
+    tables = hooks.values() if isinstance(hooks, dict) else ()
+    return bool(tables) and all(
+        isinstance(table, dict) and any(isinstance(table.get(key), list) for key in ("stages", "observe"))
+        for table in tables
     )
 
 

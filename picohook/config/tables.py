@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from typing import Literal
+from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
-from pydantic import Field, JsonValue, field_validator
+from pydantic import AfterValidator, Field, JsonValue, field_validator
 
-from ..ext.vendors.dialects import DialectName  # noqa: TC001 - pydantic reads it at run time
+from ..ext.vendors import extension as vendors
 from ..ext.vendors.tools import ToolAlias  # noqa: TC001 - pydantic reads it at run time
 from ..model.spec import Contain, Globs, Limits, Sandbox, Seconds, Settings, Size
+from .problems import quoted
 
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
@@ -75,13 +76,19 @@ class ModelTable(Settings):
         return options
 
 
+def _known(dialect: str) -> str:
+    if dialect not in vendors.dialects:
+        raise ValueError(f"{quoted(dialect)} is not one of {', '.join(vendors.dialects)}")
+    return dialect
+
+
 class ForeignTable(Settings):
     """A hook file of another agent, which is run as it is."""
 
     file: str = Field(min_length=1, description="The file, relative to this one.")
-    dialect: DialectName | None = Field(
-        default=None, description="Whose file it is; by default, what its place and its form show."
-    )
+    dialect: (
+        Annotated[str, AfterValidator(_known), Field(json_schema_extra={"enum": list(vendors.dialects)})] | None
+    ) = Field(default=None, description="Whose file it is; by default, what its place and its form show.")
     failures: Literal["strict", "vendor"] = Field(
         default="strict", description="strict: a gate that fails denies; vendor: it fails as it does in that agent."
     )

@@ -30,10 +30,6 @@ MOST_BYTES = 64 << 20
 MOST_LOOKED_AT = 20_000
 """The most files and directories that are looked at for the globs of one hook."""
 
-HINT = "name them: trust = [GLOB, ...], or trust = [] if it runs none; or make it a script of the project"
-HINT_IN_FOREIGN = HINT.replace("name them:", "name them for this file in [[foreign]] of picohook.toml:")
-"""Another agent's file takes no such setting itself."""
-
 _WRITES = frozenset({">", ">>", ">|", "&>", "&>>"})
 _INTERPRETERS = (
     # An interpreter's names, its options without files or code, and whether it looks elsewhere for a missing script.
@@ -67,6 +63,12 @@ _SHELL = re.compile(
 )
 _QUOTED = re.compile(r"""'([^']*)'|"([^"]*)\"""")
 _BEFORE_A_COMMAND = frozenset({"if", "then", "elif", "else", "!"})
+
+
+def hint(where: str) -> str:
+    """Returns how a user names the files that a hook runs. `where` is the setting's place; empty for the hook's table."""
+    names = " ".join(filter(None, ("name them", where)))
+    return f"{names}: trust = [GLOB, ...], or trust = [] if it runs none; or make it a script of the project"
 
 
 def unclear(spec: HookSpec, project: Path) -> str:

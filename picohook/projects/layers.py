@@ -26,9 +26,9 @@ from . import system_layer, trust, trust_store
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from ..config.dialects import Dialect
     from ..config.document import Config, PicoClaw
     from ..config.tables import ModelTable
+    from ..extension import Dialect
     from ..model.spec import HookSpec, NatsSettings
     from ..wire.regular_files import Identity
 
@@ -165,7 +165,7 @@ def discover(
                 configs[config.path] = replace(config, hooks=hooks, layer=layer)
         except ConfigError as error:
             problems += error.problems
-    aside = [one for one in configs.values() if not one.hooks and dialects.DIALECTS[one.dialect].all_apply]
+    aside = [one for one in configs.values() if not one.hooks and dialects.find(one.dialect).all_apply]
     for one in aside:
         del configs[one.path]
     if not any(config.hooks for config in configs.values()) and not problems:
@@ -229,7 +229,7 @@ def _names(start: Path, without: Collection[str] = ()) -> Iterator[tuple[Path | 
 def _places(start: Path | None, without: Collection[str]) -> Iterator[tuple[Path | None, Dialect, list[Path]]]:
     for project in (None, *(() if start is None else _above(start))):
         base = user_places.configuration() if project is None else project
-        for name, dialect in dialects.DIALECTS.items():
+        for name, dialect in dialects.searched().items():
             if name not in without:
                 names = dialect.user_files if project is None else dialect.project_files
                 yield project, dialect, [base / user_places.expanded(name) for name in names]
@@ -245,7 +245,7 @@ def _in_home(start: Path) -> Iterator[Problem]:
     """A note for each file in the home directory that would be a configuration in any other."""
     home = user_places.home()
     for step in (start, *start.parents):
-        for name in dialects.DIALECTS["native"].project_files if str(step) == home else ():
+        for name in dialects.NATIVE.project_files if str(step) == home else ():
             if os.path.lexists(step / name):
                 message = "is not read: the home directory is no project"
                 hint = f"move it to {user_places.configuration()}, or name it"

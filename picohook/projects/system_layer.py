@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..config import native
+from ..config.dialects import NATIVE_NAMES
 from ..config.load import load
 from ..errors import ConfigError, Problem
 from ..model.spec import OnFailure
@@ -68,7 +68,7 @@ def _files(place: Path) -> list[Path]:
     except OSError as error:
         raise ConfigError([Problem(escape(str(place)), "", f"cannot be read: {error.strerror}")]) from None
     for name in names:
-        if name in native.NAMES and not name.endswith(".toml"):
+        if name in NATIVE_NAMES and not name.endswith(".toml"):
             problem = "is not read: the system's configurations are TOML"
             raise ConfigError([Problem(escape(str(place / name)), "", problem, "write it as *.toml")])
     return [place / name for name in names if name.endswith(".toml")]

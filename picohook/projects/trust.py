@@ -11,9 +11,9 @@ import os
 import stat
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING
 
-from ..config import files
+from ..config import dialects, files
 from ..config.problems import Problems, quoted
 from ..errors import ConfigError, Problem, TrustError
 from ..process.plan import ChangedError
@@ -212,9 +212,7 @@ def _look(config: Config, spec: HookSpec) -> dict[str, tuple[str, Identity]]:
     )
     if why:
         message = f"its command does not tell which files of the project it runs: {escape(why)}"
-        from ..ext.vendors.dialects import DialectName  # noqa: PLC0415 - only for this message
-
-        hint = hook_files.HINT_IN_FOREIGN if config.dialect in get_args(DialectName) else hook_files.HINT
+        hint = hook_files.hint(dialects.find(config.dialect).trust_in)
         raise TrustError([Problem(escape(str(config.path)), _key_path(config, spec), message, hint)])
     looked_at = {}
     for name in scripts(config, spec):

@@ -1,31 +1,35 @@
-"""A dialect is a file and one entry in a table: the rest of picohook needs no change for it."""
+"""A dialect is an entry in an extension's row. A file of somebody else's is read if it is named."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
-from picohook import HookSpec, Host, ToolCall, TrustError
+from picohook import Host, ToolCall, TrustError
 from picohook.cli.app import app
-from picohook.cli.doctor import files
 from picohook.config import load
-from picohook.config.dialects import DIALECTS, Dialect
 from picohook.projects import layers
-from picohook.projects.trust import trust
+from picohook.projects.trust import require_trust, trust
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from picohook.config import Config
-    from picohook.config.problems import Problems
+    from packages import Install
+
     from tests.config.conftest import Complaints, Write
 
 
-def read(document: dict[str, Any], problems: Problems, config: Config) -> Config:
-    """A list of functions that are asked before tools."""
+TINY = """
+from dataclasses import replace
+
+from picohook import Dialect, Extension, HookSpec, Lazy
+
+def is_meant(document, path):
+    return "ask" in document
+
+def read(document, problems, config):
     for index, function in enumerate(document["ask"]):
         if ":" not in function:
             problems.add(("ask", index), "is no function")
@@ -36,7 +40,9 @@ def read(document: dict[str, Any], problems: Problems, config: Config) -> Config
     )
     return replace(config, hooks=hooks, key_paths={hook.name: f"ask[{index}]" for index, hook in enumerate(hooks)})
 
-
+tiny = Dialect("Tiny", Lazy("tiny:is_meant"), Lazy("tiny:read"), project_files=(".tiny/hooks.yaml",))
+extension = Extension(name="tiny", dialects={"tiny": tiny})
+"""
 GATE = """
 from picohook import Deny
 
@@ -49,11 +55,10 @@ def no_web(call):
 
 
 @pytest.fixture(autouse=True)
-def project(write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def project(write: Write, install: Install, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    tiny = Dialect("Tiny", lambda document, _path: "ask" in document, read, project_files=(".tiny/hooks.yaml",))
-    monkeypatch.setitem(DIALECTS, "tiny", tiny)
+    install("tiny", text=TINY)
     write("project/gate.py", GATE)
     path = write("project/.tiny/hooks.yaml", "ask: ['gate:no_bash']\n")
     monkeypatch.chdir(path.parents[1])
@@ -70,27 +75,35 @@ def test_the_mistakes_in_it_are_named(complaints: Complaints) -> None:
     assert complaints("hooks.yaml", "ask: [gate]\n") == ["ask[0]: is no function"]
 
 
-def test_it_is_found_and_needs_trust(project: Path) -> None:
-    assert layers.project_configs(".") == [project]
+def test_no_file_of_another_packages_dialect_is_searched(project: Path) -> None:
+    assert project.is_file()
+    assert layers.project_configs(".") == []
+
+
+def test_an_installed_package_is_not_asked_about_a_file_with_a_native_name(complaints: Complaints) -> None:
+    (complaint,) = complaints("picohook.yaml", "ask: ['gate:no_bash']\n")
+    assert complaint.startswith("ask: unknown key")
+
+
+def test_it_can_be_trusted(project: Path) -> None:
     with pytest.raises(TrustError, match=r"hooks\.yaml: was found here and is not trusted yet"):
-        layers.discover().require_trust()
+        require_trust(load(project, found=True))
     trust(load(project, found=True))
-    layers.discover().require_trust()
+    require_trust(load(project, found=True))
     (project.parents[1] / "gate.py").write_text(GATE + "\n")
     with pytest.raises(TrustError, match=r"gate\.py: changed since it was trusted"):
-        layers.discover().require_trust()
+        require_trust(load(project, found=True))
 
 
-def test_commands_trust_check_list_and_examine_it(project: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_commands_check_list_and_examine_it(project: Path, capfd: pytest.CaptureFixture[str]) -> None:
     def run(*arguments: str) -> str:
-        app(arguments, standalone_mode=False)
+        app([*arguments, "--config", str(project)], standalone_mode=False)
         return capfd.readouterr().out
 
-    assert f"{project} is trusted" in run("trust")
     assert f"{project}: ok" in run("check")
     (listed,) = json.loads(run("list", "--json"))["configs"]
-    assert listed == {"config": str(project), "layer": "project", "dialect": "tiny", "hooks": 1}
-    assert any(finding.message == "tiny format, 1 hook" for finding in files.examine(layers.discover()))
+    assert listed == {"config": str(project), "layer": None, "dialect": "tiny", "hooks": 1}
+    assert "tiny format, 1 hook" in run("doctor")
 
 
 @pytest.mark.anyio
@@ -98,11 +111,9 @@ async def test_it_is_reloaded(project: Path) -> None:
     async def actions() -> list[str]:
         return [(await host.before_tool(ToolCall(tool=tool))).action for tool in ("bash", "web")]
 
-    trust(load(project, found=True))
-    async with Host.discover() as host:
+    async with Host.from_config(project) as host:
         assert await actions() == ["deny_tool", "continue"]
         project.write_text("ask: ['gate:no_bash', 'gate:no_web']\n")
-        trust(load(project, found=True))
         done = await host.reload()
         assert (done.added, done.kept) == (("no_web",), ("no_bash",))
         assert await actions() == ["deny_tool", "deny_tool"]

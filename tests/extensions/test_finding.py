@@ -10,29 +10,6 @@ import pytest
 import picohook
 from picohook import Command, Extension, Lazy, PicohookError, __version__, extensions
 
-ROW = """import picohook
-from picohook import Command, Extension, Lazy
-extension = Extension(name="{name}", needs="{needs}", commands={{"{key}": Command(Lazy("json:dumps"), "Say hello.")}})
-"""
-
-
-@pytest.fixture
-def install(tmp_path, monkeypatch):
-    """Installs a package of this name with an extension."""
-    monkeypatch.syspath_prepend(tmp_path)
-
-    def install(name: str, *, key: str = "hello", needs: str = "", text: str = ""):
-        (tmp_path / f"{name}.py").write_text(text or ROW.format(name=name, key=key, needs=needs))
-        info = tmp_path / f"{name}-1.2.dist-info"
-        info.mkdir()
-        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.2\n")
-        (info / "entry_points.txt").write_text(f"[picohook.extensions]\n{name} = {name}:extension\n")
-        sys.modules.pop(name, None)
-        extensions.others.cache_clear()
-
-    yield install
-    extensions.others.cache_clear()
-
 
 def test_each_folder_of_extensions_has_a_row_of_its_name():
     folders = {path.parent.name for path in (Path(picohook.__file__).parent / "ext").glob("*/__init__.py")}

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from picohook import Timeouts, ToolCall
 from picohook.config.document import Config
+from picohook.ext.vendors import extension
 from picohook.ext.vendors.contract import Facts
-from picohook.ext.vendors.dialects import dialect_of
-from picohook.ext.vendors.files.vendors import VENDOR_FILES, form_of
+from picohook.ext.vendors.dialects import NAMES, dialect_of, form_of
 from picohook.ext.vendors.tools import TOOLS
 
 PAGE = Path(__file__).parents[2] / "docs/reference/dialects.md"
@@ -73,12 +73,12 @@ def names():
     """The name of each tool of the table in the files of each agent."""
     yield "### Names of tools\n"
     yield "A host's tool with one of the names on the left has the name on the right in an agent's file.\n"
-    yield f"| The host's tool, in any case | {' | '.join(vendor.title for vendor in VENDOR_FILES.values())} |"
-    yield "|---" * (len(VENDOR_FILES) + 1) + "|"
+    yield f"| The host's tool, in any case | {' | '.join(vendor.title for vendor in extension.dialects.values())} |"
+    yield "|---" * (len(NAMES) + 1) + "|"
     for tool in TOOLS.values():
-        shown = (name_in(dialect_of(name), tool.names[0]) for name in VENDOR_FILES)
+        shown = (name_in(dialect_of(name), tool.names[0]) for name in NAMES)
         yield f"| {code(tool.names)} | {' | '.join(f'`{name}`' for name in shown)} |"
-    shown = (name_in(dialect_of(name), "mcp__db__query") for name in VENDOR_FILES)
+    shown = (name_in(dialect_of(name), "mcp__db__query") for name in NAMES)
     yield f"| `mcp__db__query`, the tool of a server | {' | '.join(f'`{name}`' for name in shown)} |"
     yield ""
 
@@ -90,7 +90,7 @@ def name_in(dialect, tool):
 
 
 def rendered():
-    return "\n".join([*names(), *(line for name in VENDOR_FILES for line in rows(name))])
+    return "\n".join([*names(), *(line for name in NAMES for line in rows(name))])
 
 
 def whole(page):

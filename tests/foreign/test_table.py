@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import ast
 from pathlib import Path
-from typing import get_args
 
 import pytest
 from dialect_table import PAGE, whole
 
 import picohook
-from picohook.ext.vendors.dialects import DialectName, dialect_of
-from picohook.ext.vendors.files.vendors import VENDOR_FILES, form_of
+from picohook.ext.vendors import extension
+from picohook.ext.vendors.dialects import NAMES, agent_of, dialect_of, form_of
 from picohook.model.stages import STAGES
 from picohook.wire import words
 
@@ -21,7 +20,7 @@ def test_the_page_is_what_the_dialects_are():
     assert page == whole(page), "run: python tests/foreign/dialect_table.py"
 
 
-@pytest.mark.parametrize("name", VENDOR_FILES)
+@pytest.mark.parametrize("name", NAMES)
 def test_every_event_is_done_by_a_stage_or_says_why_not(name):
     dialect = dialect_of(name)
     for event, row in dialect.events.items():
@@ -30,10 +29,10 @@ def test_every_event_is_done_by_a_stage_or_says_why_not(name):
         assert row.kind in {"", *words.EVENT_KINDS}, event
 
 
-def test_each_dialect_has_a_reader_of_its_files():
-    assert VENDOR_FILES.keys() == {*get_args(DialectName)}
-    for name, vendor in VENDOR_FILES.items():
+def test_each_dialect_has_a_contract_a_form_of_its_files_and_a_shim():
+    for name, vendor in extension.dialects.items():
         assert (form_of(name).dialect, dialect_of(name).title) == (name, vendor.title)
+        assert name in agent_of(name).runs
 
 
 def test_a_dialect_imports_nothing_that_starts_processes():

@@ -13,8 +13,8 @@ import pytest
 
 from picohook.cli.json_files import JsonFile
 from picohook.config import load
+from picohook.ext.vendors.dialects import agent_of
 from picohook.ext.vendors.shim.files import put_in
-from picohook.ext.vendors.shim.vendors import VENDORS
 from picohook.projects.trust import trust
 
 from .messages_api import serving
@@ -60,7 +60,7 @@ def project(monkeypatch):
     monkeypatch.setenv("XDG_CONFIG_HOME", str(place / "home"))
     trust(load(place / "picohook.toml", found=True))
     # The user's own entries and the project's ask, with other time limits.
-    vendor = VENDORS["claude"]
+    vendor = agent_of("claude")
     put_in(JsonFile.read(place / "home/.claude/settings.json", missing={}), "claude", vendor, 60.0, None)
     put_in(JsonFile.read(place / ".claude/settings.json", missing={}, project=place), "claude", vendor, 30.0, None)
     (place / "bin").mkdir()

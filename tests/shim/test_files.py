@@ -16,8 +16,8 @@ from typer.main import get_command
 from picohook import PicohookError
 from picohook.config import load
 from picohook.ext.vendors.command import app
+from picohook.ext.vendors.dialects import NAMES, agent_of
 from picohook.ext.vendors.shim import client
-from picohook.ext.vendors.shim.vendors import VENDORS
 from picohook.ext.vendors.shim_entry import CLIENTS, OWN_PATH, is_shim
 
 OWN = """{
@@ -65,11 +65,11 @@ def commands_in(entries):
     return [handler.get("command") or handler["bash"] for handler in handlers]
 
 
-@pytest.mark.parametrize("vendor", VENDORS)
+@pytest.mark.parametrize("vendor", NAMES)
 class TestEachVendor:
     def test_it_has_one_entry_an_event_and_nothing_else(self, shim, project, vendor):
         shim(vendor, "--project")
-        known = VENDORS[vendor]
+        known = agent_of(vendor)
         written = json.loads((project / known.project_file).read_text())
         assert {**written, "hooks": {}} == {**known.file, "hooks": {}}
         assert list(written["hooks"]) == list(known.events)
@@ -86,10 +86,10 @@ class TestEachVendor:
     ):
         (project / "a b.toml").write_text("")
         shim(vendor, "--project")
-        text = (project / VENDORS[vendor].project_file).read_text()
+        text = (project / agent_of(vendor).project_file).read_text()
         assert [name for name in (str(project), sys.executable, sys.prefix, client.__file__) if name in text] == []
         shim(vendor, "--config", "a b.toml")
-        own = json.loads((project.parent / "home" / VENDORS[vendor].user_file.removeprefix("~/")).read_text())
+        own = json.loads((project.parent / "home" / agent_of(vendor).user_file.removeprefix("~/")).read_text())
         for entries in own["hooks"].values():
             words = shlex.split(commands_in(entries)[0])
             assert words[2].startswith(f'{sys.executable} -I -S {client.__file__} "$@" ||')
@@ -108,13 +108,13 @@ class TestEachVendor:
         if script is not None:
             (tmp_path / "bin" / "picohook").write_text(f"#!/bin/sh\n{script}\n")
             (tmp_path / "bin" / "picohook").chmod(0o755)
-        written = json.loads((project / VENDORS[vendor].project_file).read_text())
+        written = json.loads((project / agent_of(vendor).project_file).read_text())
         for event, entries in written["hooks"].items():
             done = subprocess.run(
                 commands_in(entries), shell=True, env={"PATH": str(tmp_path / "bin")}, capture_output=True, text=True,
                 stdin=subprocess.DEVNULL, check=False,
             )  # fmt: skip
-            assert done.returncode == (1 if VENDORS[vendor].events[event].on_failure == "pass" else 2)
+            assert done.returncode == (1 if agent_of(vendor).events[event].on_failure == "pass" else 2)
             assert "is it installed?" in done.stderr
             assert not done.stdout
 
@@ -127,7 +127,7 @@ class TestEachVendor:
             f"#!{sys.executable}\nimport os, sys\nprint(os.environ['{OWN_PATH}'])\nsys.exit(2)\n"
         )
         (tmp_path / "bin" / "picohook").chmod(0o755)
-        written = json.loads((project / VENDORS[vendor].project_file).read_text())
+        written = json.loads((project / agent_of(vendor).project_file).read_text())
         command = commands_in(next(iter(written["hooks"].values())))
         env = {"PATH": f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}", "PYTHONPATH": ":/own"}
         done = subprocess.run(command, shell=True, env=env, cwd=project, capture_output=True, text=True, check=False)
@@ -135,7 +135,7 @@ class TestEachVendor:
         assert done.stdout == ":/own\n"
 
     def test_a_second_time_changes_nothing_and_removal_leaves_nothing(self, shim, project, vendor):
-        file = project / VENDORS[vendor].project_file
+        file = project / agent_of(vendor).project_file
         shim(vendor, "--project")
         before = file.read_bytes()
         assert "asks picohook already" in shim(vendor, "--project")
@@ -149,7 +149,7 @@ class TestEachVendor:
         outside = project.parent / "outside"
         outside.mkdir()
         (outside / "own.json").write_text(OWN)
-        file = project / VENDORS[vendor].project_file
+        file = project / agent_of(vendor).project_file
         if linked == "directory":
             (project / file.relative_to(project).parts[0]).symlink_to(outside)
         else:
@@ -164,7 +164,7 @@ class TestEachVendor:
         assert not any(is_shim(command) for file in project.rglob("*.json") for command in [file.read_text()])
 
     def test_a_link_of_the_user_stays_one(self, shim, project, vendor):
-        file = project.parent / "home" / VENDORS[vendor].user_file.removeprefix("~/")
+        file = project.parent / "home" / agent_of(vendor).user_file.removeprefix("~/")
         kept = project.parent / "home/dotfiles/settings"
         (kept / ".git").mkdir(parents=True)
         file.parent.parent.mkdir(parents=True, exist_ok=True)
@@ -180,7 +180,7 @@ class TestEachVendor:
 
     def test_the_users_own_file_is_written_without_project(self, shim, project, vendor):
         shim(vendor)
-        assert (project.parent / "home" / VENDORS[vendor].user_file.removeprefix("~/")).is_file()
+        assert (project.parent / "home" / agent_of(vendor).user_file.removeprefix("~/")).is_file()
         assert list(project.iterdir()) == []
 
 

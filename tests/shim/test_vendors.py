@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-from typing import get_args
 
 import pytest
 
 from picohook import Prompt, ToolCall, ToolResult, ToolReturn
 from picohook.ext.vendors.contract import Facts, HandlerAnswer, HandlerResult, Rule
-from picohook.ext.vendors.dialects import DialectName, dialect_of
-from picohook.ext.vendors.shim.vendors import VENDORS
+from picohook.ext.vendors.dialects import NAMES, agent_of, dialect_of
 from picohook.model.decisions import AbortTurn, Continue, Deny, Modify, Retry
 from picohook.model.payloads import Finish, Meta
 
@@ -22,7 +20,6 @@ FAILED = ToolReturn(**CALL.__dict__, result=ToolResult(for_llm="it broke", is_er
 PROMPT = Prompt(prompt="hello", meta=META)
 FINISH = Finish(response={"role": "assistant", "content": "done"}, meta=META)
 PAYLOADS = {"before_tool": CALL, "after_tool": RETURNED, "before_prompt": PROMPT, "before_finish": FINISH}
-DIALECTS = get_args(DialectName)
 FACTS = Facts(cwd="/work", project="/work")
 
 
@@ -30,7 +27,7 @@ class Agent:
     """One of the agents, played by its adapter."""
 
     def __init__(self, name: str) -> None:
-        self.vendor, self.dialect = VENDORS[name], dialect_of(name)
+        self.vendor, self.dialect = agent_of(name), dialect_of(name)
 
     def event(self, at):
         return next(name for name, entry in self.vendor.events.items() if entry.at == at and not entry.failed)
@@ -55,15 +52,11 @@ class Agent:
         return self.dialect.merge(event, [said], self.tells(event, payload), payload, "strict")
 
 
-@pytest.fixture(params=[name for name in VENDORS if name in DIALECTS])
+@pytest.fixture(params=NAMES)
 def agent(request):
     made = Agent(request.param)
     made.name = request.param
     return made
-
-
-def test_every_vendor_has_a_shim():
-    assert {*DIALECTS} <= {*VENDORS}
 
 
 class TestWhatIsRead:
@@ -174,7 +167,7 @@ class TestTheTerminalOfAShell:
                 "tool_input": {"command": "bash"},
             }
             fields |= {"transcript_path": str(transcript), **more}
-            return VENDORS["codex"].read(event, fields, "/work").payload.arguments.get("tty")
+            return agent_of("codex").read(event, fields, "/work").payload.arguments.get("tty")
 
         return seen
 
@@ -205,8 +198,8 @@ class TestTheTerminalOfAShell:
         assert tty(self.call(), tool_use_id=None) == "unknown"
 
     def test_a_changed_command_is_told_without_it(self):
-        asked = VENDORS["codex"].read("PreToolUse", {"tool_name": "Bash", "tool_input": {"command": "bash"}}, "/work")
-        shown = VENDORS["codex"].show(
+        asked = agent_of("codex").read("PreToolUse", {"tool_name": "Bash", "tool_input": {"command": "bash"}}, "/work")
+        shown = agent_of("codex").show(
             "PreToolUse", HandlerAnswer(input={**asked.payload.arguments, "command": "ls"}), asked
         )
         assert shown["hookSpecificOutput"]["updatedInput"] == {"command": "ls"}

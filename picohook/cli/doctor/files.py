@@ -5,8 +5,7 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from ...config import Config
-from ...config.dialects import DIALECTS
+from ...config import Config, dialects
 from ...config.files import strangers
 from ...errors import ConfigError, TrustError
 from ...ext.prompt.endpoints import shown
@@ -127,7 +126,7 @@ def _environment(config: Config) -> Iterator[Finding]:
             Level.NOTE, path, "environment", f"these hooks inherit the host's whole environment: {names}", hint
         )
     else:
-        whose = DIALECTS[config.dialect].title
+        whose = dialects.find(config.dialect).title
         message = f"its hooks inherit the host's whole environment, secrets too, as {whose}'s users expect"
         hint = "in picohook's own format hooks get a few variables, and those that you name"
         yield Finding(Level.NOTE, path, "environment", message, hint)

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
-from ...extension import Extension
+from ...extension import Dialect, Extension, Lazy
 
 extension = Extension(
     name="jcli",
     uses=("prompt",),
+    dialects={
+        "jcli": Dialect(
+            "j-cli",
+            is_meant=Lazy("picohook.ext.jcli.dialect:is_meant"),
+            read=Lazy("picohook.ext.jcli.dialect:read"),
+            user_files=("~/.jdata/agent/hooks.yaml",),
+            project_files=(".jcli/hooks.yaml",),
+        ),
+    },
 )

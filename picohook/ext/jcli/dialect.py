@@ -50,7 +50,7 @@ class Definition(Settings):
     trust: Globs | None = None
 
 
-def is_meant(document: dict[str, Any]) -> bool:
+def is_meant(document: dict[str, Any], _path: Path) -> bool:
     """Whether a document has lists of hooks by j-cli's events, and no table of a native file."""
     if not _NATIVE.isdisjoint(document):
         return False

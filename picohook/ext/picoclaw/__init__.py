@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
-from ...extension import Extension
+from ...extension import Dialect, Extension, Lazy
 
 extension = Extension(
     name="picoclaw",
+    dialects={
+        "picoclaw": Dialect(
+            "PicoClaw",
+            is_meant=Lazy("picohook.ext.picoclaw.dialect:is_meant"),
+            read=Lazy("picohook.ext.picoclaw.dialect:read"),
+            section="hooks",
+        ),
+    },
 )

@@ -15,6 +15,7 @@ from ...wire import words
 
 if TYPE_CHECKING:
     from collections.abc import Collection
+    from pathlib import Path
 
     from ...config.document import Config, PicoClaw
     from ...config.problems import KeyPath, Problems
@@ -83,6 +84,11 @@ def section(document: dict[str, Any]) -> str | None:
     """The first of PicoClaw's sections under `hooks`, where a native file has hooks; None in any other document."""
     hooks = document.get("hooks")
     return next((name for name in _SECTIONS if name in hooks), None) if isinstance(hooks, dict) else None
+
+
+def is_meant(document: dict[str, Any], _path: Path) -> bool:
+    """Whether a document has one of PicoClaw's sections."""
+    return section(document) is not None
 
 
 def read(document: dict[str, Any], problems: Problems, config: Config) -> Config:

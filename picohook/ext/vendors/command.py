@@ -10,9 +10,9 @@ from ...cli.command import App, require_file, seconds
 from ...cli.json_files import JsonFile
 from ...errors import ConfigError
 from ...projects import layers
+from .dialects import NAMES, agent_of
 from .shim.files import hook_file, put_in, take_out
 from .shim.vendor import VendorAgent
-from .shim.vendors import VENDORS
 
 app = App()
 
@@ -21,7 +21,7 @@ app = App()
 def shim(
     vendor: Annotated[
         str,
-        typer.Argument(metavar="VENDOR", help=f"The agent: {', '.join(VENDORS)}.", show_default=False),
+        typer.Argument(metavar="VENDOR", help=f"The agent: {', '.join(NAMES)}.", show_default=False),
     ],
     *,
     project: Annotated[
@@ -53,9 +53,9 @@ def shim(
     Writes an entry for each event into the vendor's hook file. The agent then asks a small client, and the client asks your
     hooks, which a host keeps running. Your own entries stay. A backup of the file is kept beside it.
     """
-    known = VENDORS.get(vendor)
-    if known is None:
-        raise typer.BadParameter(f"must be one of {', '.join(VENDORS)}, not {vendor}")
+    if vendor not in NAMES:
+        raise typer.BadParameter(f"must be one of {', '.join(NAMES)}, not {vendor}")
+    known = agent_of(vendor)
     here = Path.cwd() if project else None
     if config is not None:
         if here is not None:

@@ -1,14 +1,23 @@
-"""Claude Code's contract with its hooks."""
+"""Claude Code."""
 
 from __future__ import annotations
 
-from ..contract import Dialect
-from .decode import decode
-from .encode import encode
-from .events import ANSWERS, COMMON, EVENTS, UNSUPPORTED, VERSION
-from .matcher import select
-from .merge import merge
+from typing import TYPE_CHECKING, Any
 
-CLAUDE = Dialect(
-    "Claude Code", VERSION, EVENTS, COMMON, ANSWERS, UNSUPPORTED, encode, select, decode, merge, hides=("OTEL_",)
-)
+from ....model.spec import HookSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+
+def is_meant(document: Mapping[str, Any], path: Path) -> bool:
+    """Whether it is one of Claude Code's settings, or has a list for each event of its `hooks`."""
+    hooks = document.get("hooks")
+    if path.parent.name == ".claude" and path.name.startswith("settings"):
+        return True
+    if not isinstance(hooks, dict) or not hooks.keys().isdisjoint(
+        HookSpec.model_fields
+    ):  # else a hook without its name
+        return False
+    return bool(hooks) and all(isinstance(entries, list) for entries in hooks.values())

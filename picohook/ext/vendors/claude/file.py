@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..files.form import FileSettings, Form, Places, plugin_data, project_of, texts
+from ..files.reader import read_with
 from .events import GATES_ELSEWHERE
 from .matcher import NAMES
 
@@ -99,3 +101,5 @@ FORM = Form(
         "CLAUDE_CODE_REMOTE": "it is not set: picohook does not know it",
     },
 )
+
+read = partial(read_with, FORM)

@@ -55,7 +55,7 @@ def stopped(event: str, answer: HandlerAnswer) -> dict[str, Any]:
     return {"decision": "block", "reason": answer.reason}
 
 
-CLAUDE = VendorAgent(
+AGENT = VendorAgent(
     title="Claude Code",
     user_file="~/.claude/settings.json",
     project_file=".claude/settings.json",

@@ -1,12 +1,14 @@
-"""Codex's contract with its hooks."""
+"""Codex."""
 
 from __future__ import annotations
 
-from ..contract import Dialect
-from .decode import decode
-from .encode import encode
-from .events import ANSWERS, COMMON, EVENTS, UNSUPPORTED, VERSION
-from .matcher import select
-from .merge import merge
+from typing import TYPE_CHECKING, Any
 
-CODEX = Dialect("Codex", VERSION, EVENTS, COMMON, ANSWERS, UNSUPPORTED, encode, select, decode, merge)
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+
+def is_meant(_document: Mapping[str, Any], path: Path) -> bool:
+    """Whether it is one of Codex's files, by its place."""
+    return path.parent.name == ".codex" and path.name in {"hooks.json", "config.toml"}

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..files.form import Form, Places, plugin_data, project_of
+from ..files.reader import read_with
 from ..patterns import rust
 
 if TYPE_CHECKING:
@@ -53,3 +55,5 @@ FORM = Form(
         "managed_dir": "managed requirements are not read",
     },
 )
+
+read = partial(read_with, FORM)

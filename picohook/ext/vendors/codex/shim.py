@@ -75,7 +75,7 @@ def _show(event: str, answer: HandlerAnswer, _agent_event: AgentEvent) -> dict[s
     return with_inner(event, answer, output, inner)
 
 
-CODEX = VendorAgent(
+AGENT = VendorAgent(
     title="Codex",
     user_file="~/.codex/hooks.json",
     project_file=".codex/hooks.json",

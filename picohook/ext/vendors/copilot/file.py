@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 from pydantic import Field, model_validator
@@ -11,6 +12,7 @@ from pydantic import Field, model_validator
 from ....model.spec import Seconds  # noqa: TC001 - pydantic reads it at run time
 from ..files.form import FileSettings, Form, Places, plugin_data
 from ..files.handler_table import HandlerTable
+from ..files.reader import read_with
 from .events import EVENTS
 
 if TYPE_CHECKING:
@@ -94,3 +96,5 @@ FORM = Form(
         | {"url", "headers", "allowedEnvVars", "prompt"}
     ),
 )
+
+read = partial(read_with, FORM)

@@ -37,7 +37,7 @@ def _show(event: str, answer: HandlerAnswer, agent_event: AgentEvent) -> dict[st
     return output
 
 
-COPILOT = VendorAgent(
+AGENT = VendorAgent(
     title="GitHub Copilot",
     user_file="~/.copilot/hooks/picohook.json",
     project_file=".github/hooks/picohook.json",

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
 from ..files.form import FileSettings, Form, Places, home
 from ..files.handler_table import HandlerTable
+from ..files.reader import read_with
 from .events import CURSOR_VERSION, GATES_ELSEWHERE
 
 if TYPE_CHECKING:
@@ -62,3 +64,5 @@ FORM = Form(
         "CURSOR_CODE_REMOTE": "it is not set: picohook does not know it",
     },
 )
+
+read = partial(read_with, FORM)

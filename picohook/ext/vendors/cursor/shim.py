@@ -47,7 +47,7 @@ def _json_output(text: str) -> Any:
         return {"content": [{"type": "text", "text": text}]}
 
 
-CURSOR = VendorAgent(
+AGENT = VendorAgent(
     title="Cursor",
     user_file="~/.cursor/hooks.json",
     project_file=".cursor/hooks.json",

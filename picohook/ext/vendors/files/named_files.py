@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ....config import files, syntax
 from ....config.problems import Problems, dotted
-from .vendors import form_of, vendor_of
+from ..dialects import form_of, vendor_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -18,22 +18,14 @@ if TYPE_CHECKING:
     from ....config.tables import ForeignTable
     from ....model.spec import HookSpec
     from ..contract import Failures
-    from ..dialects import DialectName
     from ..tools import ToolAlias
-
-
-def read_foreign(dialect: str, document: dict[str, Any], problems: Problems, config: Config) -> Config:
-    """The configuration with the hooks of another agent's file."""
-    from .reader import read_with  # noqa: PLC0415 - few configurations need it
-
-    return read_with(form_of(dialect), document, problems, config)
 
 
 def read_tables(
     tables: Sequence[ForeignTable], problems: Problems, config: Config, *, taken: Collection[str]
 ) -> Config:
     """Returns the configuration with the hooks of all files in `[[foreign]]`, and with time for them in the chain."""
-    from .hooks import with_room  # noqa: PLC0415 - likewise
+    from .hooks import with_room  # noqa: PLC0415 - few configurations need it
     from .reader import read_with  # noqa: PLC0415 - likewise
 
     hooks, key_paths, warnings = [], {}, []
@@ -75,7 +67,7 @@ def read_tables(
 def foreign_hooks(
     file: str | os.PathLike[str],
     *,
-    dialect: DialectName | None = None,
+    dialect: str | None = None,
     failures: Failures = "strict",
     tools: Mapping[str, ToolAlias] | None = None,
 ) -> list[HookSpec]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..files.form import FileSettings, Form, Places, project_of, texts
 from ..files.handler_table import HandlerTable
+from ..files.reader import read_with
 from ..patterns import javascript
 from .events import EVENTS
 
@@ -76,3 +78,5 @@ FORM = Form(
         "GEMINI_PLANS_DIR": "it is not set: picohook keeps no plans",
     },
 )
+
+read = partial(read_with, FORM)

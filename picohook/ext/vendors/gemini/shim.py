@@ -40,7 +40,7 @@ def _show(event: str, answer: HandlerAnswer, agent_event: AgentEvent) -> dict[st
     return with_inner(event, answer, output, inner)
 
 
-GEMINI = VendorAgent(
+AGENT = VendorAgent(
     title="Gemini CLI",
     user_file="~/.gemini/settings.json",
     project_file=".gemini/settings.json",

@@ -17,9 +17,9 @@ from ....observe.log import Log
 from ....rpc.listening_socket import ListeningSocket
 from ....wire import written_files
 from ....wire.text import explain
+from ..dialects import agent_of
 from .alone import ask_host
 from .server import IDLE, Sessions, ShimHost, ShimServer
-from .vendors import VENDORS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,7 +46,7 @@ def main() -> None:
 
     try:
         os.chdir(project)
-        work = partial(serve, key, path, VENDORS[vendor], project, config, partial(tell, b"ready"))
+        work = partial(serve, key, path, agent_of(vendor), project, config, partial(tell, b"ready"))
         anyio.run(work, backend_options={"use_uvloop": has_uvloop()})
     except PicohookError as error:
         tell(str(error).encode("utf-8", "replace")[:60_000])

@@ -1,0 +1,12 @@
+"""GitHub Copilot's contract with its hooks: that of its CLI, and of its cloud agent."""
+
+from __future__ import annotations
+
+from ..contract import Dialect
+from .decode import decode
+from .encode import encode
+from .events import ANSWERS, COMMON, EVENTS, UNSUPPORTED, VERSION
+from .matcher import select
+from .merge import merge
+
+CONTRACT = Dialect("Copilot", VERSION, EVENTS, COMMON, ANSWERS, UNSUPPORTED, encode, select, decode, merge)
