@@ -36,10 +36,10 @@ INSTALL = @echo "Installing into $(VENV) ..."; $(PIP) --editable $(1) >$(VENV)/p
 CORE := picohook/protocol/*,picohook/engine/chain.py,picohook/engine/apply_decision.py,picohook/model/failure_policy.py
 # Counting is slow, so `make check` counts only the rooms of these files, and what the tests below reach of them.
 COUNTED := --source=picohook/protocol,picohook/engine,picohook/model
-COUNT := $(addprefix --count=tests/,core protocol turn host/test_guards_hold.py host/test_streams.py process/test_hints.py)
+COUNT := $(addprefix --count=tests/,core protocol turn host/test_guards_hold.py calls/test_streams.py process/test_hints.py)
 
 COMPILED := build/compiled
-ON_COMPILED := tests/core tests/protocol tests/process tests/host tests/turn
+ON_COMPILED := tests/core tests/protocol tests/process tests/host tests/calls tests/sessions
 
 .DEFAULT_GOAL := help
 .PHONY: help demo quick test check compiled coverage matrix quick-on stub examples faults fuzz planted soak bench many fleet site site-serve \
@@ -54,7 +54,7 @@ ifneq ($(MADE),$(WANTED))
 endif
 
 # What each other Python is tried on: `make matrix ON_EACH=tests/cli` tries another room.
-ON_EACH := tests/core tests/protocol tests/process tests/turn tests/sdk tests/config
+ON_EACH := tests/core tests/protocol tests/process tests/calls tests/sessions tests/sdk tests/config
 
 # The Python versions that pyproject.toml lists.
 PYTHONS := $(shell sed -n 's/.*:: Python :: \(3\.[0-9]*\)".*/\1/p' pyproject.toml)
@@ -140,7 +140,7 @@ bench: $(VENV)/.installed-dev
 		--page docs/explanation/performance.md
 
 many: $(VENV)/.installed-dev
-	PICOHOOK_CALLS=2000 $(BIN)/python -m pytest -q -s --timeout 600 tests/serve/test_many.py
+	PICOHOOK_CALLS=2000 $(BIN)/python -m pytest -q -s --timeout 600 tests/ext/sidecar/test_many.py
 
 fleet: $(VENV)/.installed-dev
 	$(BIN)/python tests/fleet

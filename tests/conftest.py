@@ -1,4 +1,4 @@
-"""What all tests share: an event loop for each, and Hypothesis with the same examples in every run."""
+"""What all tests share: an event loop for each, fixtures, and Hypothesis with the same examples in every run."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
-sys.path += [str(Path(__file__).parent), str(Path(__file__).with_name("faults"))]
+sys.path += [str(Path(__file__).parent), *(str(Path(__file__).with_name(name)) for name in ("faults", "helpers"))]
 
 import preloaded
 import run
 from loops import by_turns
 
-pytest_plugins = ["packages", "plugin", "quick", "workers"]
+pytest_plugins = ["config_files", "endpoint", "packages", "plugin", "program", "quick", "shared_fixtures", "workers"]
 anyio_backend = by_turns
 run.begin()
 # Where hosts remember the pauses that were used.

@@ -70,7 +70,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
 
 def suite_of(item: pytest.Item) -> str:
-    return item.path.relative_to(HERE).parts[0]
+    return str(item.path.parent.relative_to(HERE))
 
 
 def starts_a_process(item: pytest.Item) -> bool:

@@ -7,8 +7,7 @@ import subprocess
 import sys
 
 import pytest
-
-from .conftest import PATIENCE, Result
+from program import PATIENCE, Result
 
 TAB = """
 eval "$(picohook --show-completion)"

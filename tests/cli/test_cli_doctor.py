@@ -8,13 +8,12 @@ import signal
 import sys
 
 import pytest
+from program import PATIENCE, in_terminal, read_line, reading
 
 from picohook.cli.doctor import files, programs
 from picohook.cli.doctor.findings import Level
 from picohook.config import load
 from picohook.projects.layers import named
-
-from .conftest import PATIENCE, in_terminal, read_line, reading
 
 GUARD = """
 def before_tool(params):

@@ -9,8 +9,7 @@ import subprocess
 import sys
 
 import pytest
-
-from .conftest import PATIENCE, in_terminal, read_line, reading
+from program import PATIENCE, in_terminal, read_line, reading
 
 ASK = ("call", "before_tool", "--config", "picohook.toml", "--params", '{"tool": "x"}')
 

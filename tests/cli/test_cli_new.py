@@ -13,12 +13,11 @@ from pathlib import Path
 import preloaded
 import pytest
 import toolchains
+from program import PATIENCE
 
 from picohook.cli.commands.new import contents
 from picohook.config import load
 from picohook.model.stages import STAGES
-
-from .conftest import PATIENCE
 
 pytestmark = pytest.mark.timeout(toolchains.COMPILING + 60)
 

@@ -5,8 +5,7 @@ import os
 import subprocess
 
 import pytest
-
-from .conftest import read_line
+from program import read_line
 
 ASK = '{"stage": "before_tool", "params": {"tool": "bash", "arguments": {"n": %d}}}'
 

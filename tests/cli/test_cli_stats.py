@@ -6,8 +6,7 @@ import re
 import subprocess
 
 import pytest
-
-from .conftest import in_terminal, reading
+from program import in_terminal, reading
 
 ASK = '{"stage": "before_tool", "params": {"tool": "%s"}}'
 TELL = '{"event": "turn_end"}'

@@ -15,7 +15,7 @@ from picohook.errors import ConfigError
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.config.conftest import Write
+    from config_files import Write
 
 TEXT = '[hooks.a]\ncommand = ["a"]\nobserve = ["*"]\n'
 NOBODY = 65534

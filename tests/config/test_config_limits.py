@@ -23,7 +23,7 @@ from picohook.wire.regular_files import open_regular, read_regular
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.config.conftest import Complaints, Write
+    from config_files import Complaints, Write
 
 MIB = 1 << 20
 ENDINGS = ["toml", "yaml", "json"]

@@ -13,7 +13,7 @@ from picohook.model.spec import StageName
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.config.conftest import Complaints, Write
+    from config_files import Complaints, Write
 
 NUMBER = "must be a number of seconds above 0, not"
 PICOCLAW = (

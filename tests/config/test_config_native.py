@@ -16,7 +16,7 @@ from picohook.errors import ConfigError
 from picohook.model.spec import HookSpec, OnFailure, RespondRule, RestartPolicy, Timeouts
 
 if TYPE_CHECKING:
-    from tests.config.conftest import Write
+    from config_files import Write
 
 EXAMPLE_TOML = """
     [defaults]

@@ -15,7 +15,7 @@ from picohook.projects import trust_store
 from picohook.projects.trust import require_trust, trust, untrust
 
 if TYPE_CHECKING:
-    from tests.config.conftest import Write
+    from config_files import Write
 
 VERSIONS = Path(__file__).parent / "versions"
 

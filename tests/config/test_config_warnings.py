@@ -13,7 +13,7 @@ from picohook.projects.layers import named
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.config.conftest import Write
+    from config_files import Write
 
 
 def warned(path: Path) -> list[str]:

@@ -16,9 +16,8 @@ from picohook.projects.trust import require_trust, trust
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from config_files import Complaints, Write
     from packages import Install
-
-    from tests.config.conftest import Complaints, Write
 
 
 TINY = """

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 HERE = Path(__file__).parent
-sys.path.append(str(HERE.parent / "nats"))
+sys.path.append(str(HERE.parent / "ext" / "nats"))
 
 from production import SERVERS, Fleet, programs
 

@@ -203,7 +203,7 @@ INTERRUPTED = {
 @pytest.mark.parametrize("when", INTERRUPTED)
 def test_an_interrupt_at_any_moment_raises_keyboard_interrupt_and_leaves_no_process(when, board):
     steps, body = INTERRUPTED[when]
-    path = [str(Path(picohook.__file__).parents[1]), str(Path(__file__).parents[1] / "hooks")]
+    path = [str(Path(picohook.__file__).parents[1]), str(Path(__file__).parents[1] / "helpers")]
     program = textwrap.dedent(PROGRAM).format(path=path, port=board.call("")[1], steps=steps, body=body)
     with subprocess.Popen(
         [sys.executable, "-W", "error", "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

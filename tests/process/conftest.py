@@ -1,14 +1,7 @@
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import pytest
-
-sys.path.append(str(Path(__file__).parents[1] / "hooks"))
-
 import scripted
-from fixtures import _no_process_is_left, board, journal  # noqa: F401
 from loops import both
 
 anyio_backend = both

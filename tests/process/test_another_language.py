@@ -10,7 +10,7 @@ import pytest
 from picohook import HookSpec, Host, RestartPolicy, Timeouts, ToolCall
 
 PERL = shutil.which("perl")
-BADHOOK = str(Path(__file__).parents[1] / "hooks" / "badhook.pl")
+BADHOOK = str(Path(__file__).parents[1] / "helpers" / "badhook.pl")
 
 pytestmark = [pytest.mark.anyio, pytest.mark.skipif(PERL is None, reason="there is no perl")]
 

@@ -467,7 +467,7 @@ ABANDONED = {
 @pytest.mark.parametrize("how", ABANDONED)
 @pytest.mark.parametrize("contain", ["best", "group"])
 async def test_C2_a_host_that_is_never_closed_leaves_no_process(how, board, contain):
-    path = [str(Path(picohook.__file__).parents[1]), str(Path(__file__).parents[1] / "hooks")]
+    path = [str(Path(picohook.__file__).parents[1]), str(Path(__file__).parents[1] / "helpers")]
     program = textwrap.dedent(PROGRAM).format(
         path=path, port=board.call("")[1], contain=contain, body=textwrap.dedent(ABANDONED[how])
     )
@@ -484,7 +484,7 @@ async def test_C2_a_host_that_is_never_closed_leaves_no_process(how, board, cont
 @pytest.mark.parametrize("anyio_backend", [("asyncio", {"use_uvloop": False})])
 @pytest.mark.parametrize("contain", ["best", "group"])
 async def test_C2_a_forked_copy_of_the_embedder_ends_no_hook_when_it_ends(board, contain):
-    path = [str(Path(picohook.__file__).parents[1]), str(Path(__file__).parents[1] / "hooks")]
+    path = [str(Path(picohook.__file__).parents[1]), str(Path(__file__).parents[1] / "helpers")]
     body = """
     async def main():
         import atexit, os

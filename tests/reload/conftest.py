@@ -2,15 +2,13 @@ from __future__ import annotations
 
 import json
 import os
-import sys
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-
-sys.path.append(str(Path(__file__).parents[1] / "hooks"))
-
-from fixtures import _no_process_is_left, board, journal  # noqa: F401
 from scripted import command
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 class ConfigFile:
