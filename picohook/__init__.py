@@ -23,6 +23,7 @@ _HOME = {
     "AuditLog": "ext.audit.log",
     "BlockingHost": "blocking",
     "Canary": "model.spec",
+    "Caller": "calls.caller",
     "Command": "extension",
     "CommandHook": "hooks.command.command",
     "Compaction": "model.payloads",
@@ -100,9 +101,11 @@ _HOME = {
     "RespondRule": "model.spec",
     "RestartPolicy": "model.spec",
     "ResponseStream": "calls.response_stream",
+    "Resumed": "engine.resumed",
     "Retry": "model.decisions",
     "RetryLimitError": "calls.rounds",
     "Session": "sessions.session",
+    "SessionView": "sessions.view",
     "Skip": "model.decisions",
     "Stage": "model.stages",
     "StageTrail": "model.trail",
@@ -138,6 +141,7 @@ if TYPE_CHECKING:
         HardAbortError as HardAbortError,
         PausedError as PausedError,
     )
+    from .calls.caller import Caller as Caller
     from .calls.model_call import DecidedRequest as DecidedRequest
     from .calls.response_stream import ResponseStream as ResponseStream
     from .calls.rounds import RetryLimitError as RetryLimitError
@@ -145,6 +149,7 @@ if TYPE_CHECKING:
     from .engine.engine import Engine as Engine
     from .engine.listener import Account as Account, Listener as Listener, RequiredListener as RequiredListener
     from .engine.operation import Operation as Operation
+    from .engine.resumed import Resumed as Resumed
     from .engine.settings import EngineSettings as EngineSettings, EventOf as EventOf
     from .engine.status import HostStatus as HostStatus, ProofStatus as ProofStatus, Reloaded as Reloaded
     from .engine.used_pauses import UsedPauses as UsedPauses, UsedPausesFile as UsedPausesFile
@@ -238,6 +243,7 @@ if TYPE_CHECKING:
     from .sessions.paused import PausedTurn as PausedTurn
     from .sessions.session import Session as Session
     from .sessions.turn import Turn as Turn, TurnResult as TurnResult
+    from .sessions.view import SessionView as SessionView
 
 
 def __getattr__(name: str) -> Any:

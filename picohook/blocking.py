@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 from anyio.from_thread import BlockingPortal
 
-from .calls.model_call import run_llm
-from .calls.tool_call import run_tool
+from .calls.caller import Caller
 from .errors import PicohookError
 from .model.stages import STAGES
 
@@ -32,6 +31,7 @@ class BlockingHost(BlockingMethods):
     """`Host` without `await`. Any thread may call it, and calls of several threads run concurrently."""
 
     def __init__(self, host: Engine) -> None:
+        assert isinstance(host, Caller)  # `Host` is both
         self._host = host
         self._stack = ExitStack()
         self._portal: BlockingPortal | None = None
@@ -66,7 +66,7 @@ class BlockingHost(BlockingMethods):
 
     def run_tool(self, call: ToolCall | Mapping[str, Any], execute: Callable[[ToolCall], Any]) -> ToolResult:
         """See `Host.run_tool`. The tool runs in a worker thread, so hooks are served while it blocks."""
-        return self._call(run_tool, self._host, call, _in_thread(execute))  # type: ignore[no-any-return]
+        return self._call(self._host.run_tool, call, _in_thread(execute))  # type: ignore[no-any-return]
 
     def run_llm(
         self,
@@ -76,8 +76,10 @@ class BlockingHost(BlockingMethods):
         stream: Callable[[str], Any] | None = None,
     ) -> LLMResponse:
         """See `Host.run_llm`. `complete`, which may be a generator, and `stream` run in worker threads."""
-        given = (_in_thread(complete),) if stream is None else (_pieces_in_thread(complete), _in_thread(stream))
-        return self._call(run_llm, self._host, request, *given)  # type: ignore[no-any-return]
+        if stream is None:
+            return self._call(self._host.run_llm, request, _in_thread(complete))  # type: ignore[no-any-return]
+        pieces, show = _pieces_in_thread(complete), _in_thread(stream)
+        return self._call(self._host.run_llm, request, pieces, stream=show)  # type: ignore[no-any-return]
 
 
 def _made(name: str) -> Callable[..., Any]:

@@ -6,24 +6,23 @@ import functools
 import os
 from typing import TYPE_CHECKING, Any
 
-from .calls import model_call, tool_call
+from .calls.caller import PAUSE_LASTS, Caller, CallSettings
 from .engine.engine import Engine
 from .engine.settings import Settings
+from .engine.used_pauses import USERS_FILE
 from .errors import PicohookError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable
     from typing import Never, Self, Unpack
 
     from .blocking import BlockingHost
-    from .calls.model_call import Complete, DecidedRequest, Show
-    from .calls.tool_call import DecidedCall, OnPause, ToolRun
     from .config.document import PicoClaw
     from .engine.lifecycle import MountedHooks
     from .engine.settings import EngineSettings
     from .engine.status import Reloaded
+    from .engine.used_pauses import UsedPauses
     from .hooks.base import Hook
-    from .model.payloads import LLMRequest, LLMResponse, ToolCall, ToolResult
     from .model.spec import HookSpec
     from .projects.layers import Layers
     from .projects.source import Source
@@ -34,13 +33,19 @@ if TYPE_CHECKING:
 class HostSettings(Settings, total=False):
     """The settings of a host with a configuration."""
 
+    retry_limit: int
+    """How many more rounds hooks may ask for in one turn: 3."""
+    used_pauses: UsedPauses | None
+    """Remembers the paused turns that were resumed: a file of this user. With None, no turn can be resumed."""
+    pause_lasts: float
+    """Seconds in which a paused turn can be resumed: 3600."""
     watch: bool
     """Whether to reload the configuration when it changes."""
     control: str | os.PathLike[str] | None
     """The path of a Unix socket through which the running host can be inspected and controlled."""
 
 
-class Host(Engine):
+class Host(Engine, Caller):
     """Starts hooks, asks them, sends them events, and stops them.
 
     ::
@@ -58,6 +63,9 @@ class Host(Engine):
         _source: Source | None = None,
         watch: bool = False,
         control: str | os.PathLike[str] | None = None,
+        retry_limit: int = 3,
+        used_pauses: UsedPauses | None = USERS_FILE,
+        pause_lasts: float = PAUSE_LASTS,
         **settings: Unpack[EngineSettings],
     ) -> None:
         if isinstance(hooks, str | os.PathLike):
@@ -71,6 +79,7 @@ class Host(Engine):
                     "only a host that is made by `Host.from_config` or `discover` can watch its configuration"
                 )
         super().__init__(hooks, **settings)
+        self.settings = CallSettings(retry_limit, used_pauses, pause_lasts)
         self._source = _source
         self._reloader: Reloader | None = None
         self._watch = watch
@@ -197,7 +206,7 @@ class Host(Engine):
         """
         self._mounted.require_here()
         done = await self.begin_task(self.reloader.reload).result()
-        self._changed(done)
+        self._listeners.changed(done)
         for call in tuple(self.on_mounted):
             call()
         return done
@@ -213,70 +222,6 @@ class Host(Engine):
         if self._reloader is None:
             raise PicohookError("only a running host that was made by `Host.from_config` can be reloaded")
         return self._reloader
-
-    async def decide(
-        self,
-        call: ToolCall | Mapping[str, Any],
-        *,
-        known: DecidedCall | None = None,
-        on_pause: OnPause | None = None,
-    ) -> DecidedCall:
-        """The half of a tool call before the tool: before_tool and approve_tool, with their events.
-
-        The tool is to run with `call` of the decision, unless the decision has a `result` for the model already. `known` is an
-        earlier decision. If it is about the same call it holds again, and no hook is asked. `on_pause` is called when a hook
-        pauses, and returns the decision in its place, or raises an error. Raises `AbortTurnError`, `HardAbortError` or
-        `PausedError` if a hook decides that.
-        """
-        return await tool_call.decide(self, call, known=known, on_pause=on_pause)
-
-    async def conclude(self, decided: DecidedCall, result: Any, **ran: Unpack[ToolRun]) -> ToolResult:
-        """The half of a tool call after the tool: after_tool, with its event. Returns the result for the model.
-
-        `result` is what the tool returned or the exception that it raised, and `ran` says how it ran. The hooks are those of
-        the host, session or turn that decided. Raises `PicohookError` for a call that was not to run, is concluded
-        already, or is not the one that ran. Raises `AbortTurnError`, `HardAbortError` or `PausedError` if a hook decides that.
-        """
-        return await decided.conclude(result, **ran)
-
-    async def run_tool(self, call: ToolCall | Mapping[str, Any], execute: Callable[[ToolCall], Any]) -> ToolResult:
-        """Make a whole tool call: `decide`, `execute(call)` and `conclude`.
-
-        Returns the tool's result; for a denied call, a result that tells the model of the denial. Raises `AbortTurnError`,
-        `HardAbortError` or `PausedError` if a hook decides that.
-        """
-        return await tool_call.run_tool(self, call, execute)
-
-    async def decide_llm(self, request: LLMRequest | Mapping[str, Any]) -> DecidedRequest:
-        """The half of a model call before the model: before_llm, with its event.
-
-        The model is to be sent the `request` of the decision, unless the decision has a `response` already. Raises
-        `AbortTurnError`, `HardAbortError` or `PausedError` if a hook decides that, and `RetryLimitError` after too many rounds.
-        """
-        return await model_call.decide_llm(self, request)
-
-    async def conclude_llm(
-        self, decided: DecidedRequest, response: LLMResponse | Mapping[str, Any]
-    ) -> LLMResponse | None:
-        """The half of a model call after the model: after_llm, with its event. Returns the response as hooks leave it.
-
-        Returns None if a hook asks for another round. Then the model is to be sent the decision's new `request`, and this is
-        concluded again. Raises as `decide_llm` does, and `PicohookError` for a request that was not to be sent or is concluded
-        already.
-        """
-        return await decided.conclude(response)
-
-    async def run_llm(
-        self, request: LLMRequest | Mapping[str, Any], complete: Complete, *, stream: Show | None = None
-    ) -> LLMResponse:
-        """Make a whole model call: `decide_llm`, `complete(request)` and `conclude_llm`.
-
-        Calls the model again if a hook asks for another round. Returns the last response. Raises as `decide_llm` does.
-
-        `stream` shows the user a piece of text. With it, `complete` may be an async generator that yields pieces of text, and
-        at the end its whole message if that has more than the text. The user sees each piece as soon as hooks allow it.
-        """
-        return await model_call.run_llm(self, request, complete, stream)
 
     def session(self, session_id: str, **about: Any) -> Session:
         """A session with a user: `async with host.session("s1") as session, session.turn("hello") as turn: ...`.

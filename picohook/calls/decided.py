@@ -11,7 +11,7 @@ from ..model.payloads import traced
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..engine.engine import Engine
+    from ..engine.asker import Asker
     from ..model.decisions import Outcome
     from ..model.payloads import LLMResponse, ToolResult
 
@@ -21,16 +21,16 @@ R = TypeVar("R", "ToolResult", "LLMResponse")
 
 
 class Decided:
-    """Holds the outcomes of a call's stages, and passes each on to `took`, which by default is `host.note_hard_abort`."""
+    """Holds the outcomes of a call's stages, and passes each on to `took`."""
 
-    def __init__(self, host: Engine, took: Took | None = None) -> None:
+    def __init__(self, host: Asker, took: Took) -> None:
         self.host = host
         """The host whose hooks decided."""
         self.outcomes: list[Outcome[Any]] = []
         """The outcome of each stage so far."""
         self.operation = NO_OPERATION
         """The call, as listeners see it. Make it `current` while the tool or the model runs."""
-        self._took = took or host.note_hard_abort
+        self._took = took
         self._open = False
         """Whether the call is being made: it can be concluded."""
 

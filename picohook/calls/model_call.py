@@ -1,6 +1,6 @@
 """A model call: before_llm, the model, after_llm, and again with a hook's feedback.
 
-`decide_llm` is what comes before the model, and `conclude_llm` what comes after it. `run_llm` is both, in rounds.
+`DecidedRequest.ask` is what comes before the model, and `conclude` what comes after it. `in_rounds` does the rest.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from ..wire import words
 from .abort import raise_if_ended
 from .decided import Decided
 from .response_stream import ResponseStream
-from .rounds import Rounds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import TypeAlias
 
-    from ..engine.engine import Engine
+    from ..engine.asker import Asker
     from ..model.decisions import Outcome
     from .decided import Took
+    from .rounds import Rounds
 
     Complete: TypeAlias = Callable[[LLMRequest], Any]
     """Asks the model. It is awaited, or yields pieces of text and then may yield the whole message."""
@@ -34,16 +34,14 @@ if TYPE_CHECKING:
 class DecidedRequest(Decided):
     """A model call that hooks have decided on. The model is to be sent `request`, or the call has its `response` already."""
 
-    def __init__(
-        self, host: Engine, request: LLMRequest, took: Took | None = None, rounds: Rounds | None = None
-    ) -> None:
+    def __init__(self, host: Asker, request: LLMRequest, took: Took, rounds: Rounds) -> None:
         super().__init__(host, took)
         self.request = request
         """The request as hooks left it, with what they add to it."""
         self.response: LLMResponse | None = None
         """The response as hooks left it; None if the model is to be asked."""
         self._given = request
-        self._rounds = rounds or Rounds(host)
+        self._rounds = rounds
 
     async def ask(self) -> None:
         """before_llm, and again with a hook's feedback. Sets `request` or `response`."""
@@ -107,10 +105,7 @@ class DecidedRequest(Decided):
 
 
 async def decide_llm(
-    host: Engine,
-    request: LLMRequest | Mapping[str, Any],
-    took: Took | None = None,
-    rounds: Rounds | None = None,
+    host: Asker, request: LLMRequest | Mapping[str, Any], took: Took, rounds: Rounds
 ) -> DecidedRequest:
     """before_llm. See `Host.decide_llm`."""
     decided = DecidedRequest(host, BEFORE_LLM.given(request), took, rounds)
@@ -118,18 +113,11 @@ async def decide_llm(
     return decided
 
 
-async def run_llm(
-    host: Engine, request: LLMRequest | Mapping[str, Any], complete: Complete, stream: Show | None = None
-) -> LLMResponse:
-    """before_llm, the model, after_llm, and again with a hook's feedback, as often as the retry limit allows.
+async def in_rounds(decided: DecidedRequest, complete: Complete, show: Show | None = None) -> LLMResponse:
+    """Ask the model until hooks have left a response. With `show`, the model may answer in pieces, which the user sees.
 
     Raises `RetryLimitError`, `AbortTurnError`, `PausedError`, and any error of `complete`.
     """
-    return await in_rounds(await decide_llm(host, request), complete, stream)
-
-
-async def in_rounds(decided: DecidedRequest, complete: Complete, show: Show | None = None) -> LLMResponse:
-    """Ask the model until hooks have left a response. With `show`, the model may answer in pieces, which the user sees."""
     while decided.response is None:
         if show is None:
             with decided.operation.work():
@@ -185,7 +173,7 @@ def _response(answer: Any, request: LLMRequest) -> LLMResponse:
     return response.model_copy(update=left_out) if left_out else response
 
 
-def requested(host: Engine, request: LLMRequest) -> None:
+def requested(host: Asker, request: LLMRequest) -> None:
     """Emit the event that a request goes to the model."""
     options = request.options
     event = {
@@ -198,7 +186,7 @@ def requested(host: Engine, request: LLMRequest) -> None:
     host.emit("llm_request", event, about=request)
 
 
-def answered(host: Engine, response: LLMResponse) -> None:
+def answered(host: Asker, response: LLMResponse) -> None:
     """Emit the event that the model answered."""
     message = response.response
     event = {

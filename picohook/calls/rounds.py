@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ..errors import PicohookError
 
 if TYPE_CHECKING:
-    from ..engine.engine import Engine
+    from ..engine.asker import Asker
     from ..model.payloads import Payload
 
 
@@ -18,13 +18,14 @@ class RetryLimitError(PicohookError):
 class Rounds:
     """Counts the rounds that hooks have asked for."""
 
-    def __init__(self, host: Engine, used: int = 0) -> None:
+    def __init__(self, host: Asker, limit: int, used: int = 0) -> None:
         self.used = used
         self._host = host
+        self._limit = limit
 
     def spend(self, feedback: str, about: Payload) -> None:
         """Count one more round. Raises `RetryLimitError` if the limit is reached already."""
-        limit = self._host.retry_limit
+        limit = self._limit
         if self.used >= limit:
             last = f"; the last one: {feedback}" if feedback.strip() else ""
             raise RetryLimitError(f"hooks asked for another round more than {limit} times{last}")

@@ -1,7 +1,6 @@
 """A tool call: before_tool, approve_tool, the tool, after_tool.
 
-`decide` is what comes before the tool, and `conclude` what comes after it. `run_tool` is both. A batch does the steps of
-`DecidedCall` one by one.
+`DecidedCall.ask` is what comes before the tool, and `conclude` what comes after it. A batch does the steps one by one.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ import json
 import time
 from typing import TYPE_CHECKING, Any, TypedDict
 
+from ..engine.resumed import Resumed, decided_by
 from ..errors import PicohookError
 from ..model.conversation import content_of
 from ..model.encoded import CHANGED
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
     from typing import Self, Unpack
 
-    from ..engine.engine import Engine
+    from ..engine.asker import Asker
     from ..engine.operation import Operation
     from ..model.decisions import Decision, Outcome
     from ..model.trail import OutcomeAction
@@ -54,7 +54,7 @@ class ToolRun(TypedDict, total=False):
 class DecidedCall(Decided):
     """A tool call that hooks have decided on. The tool is to run with `call`, or the call has its `result` already."""
 
-    def __init__(self, host: Engine, call: ToolCall, took: Took | None = None, on_pause: OnPause | None = None) -> None:
+    def __init__(self, host: Asker, call: ToolCall, took: Took, on_pause: OnPause | None = None) -> None:
         super().__init__(host, took)
         self._on_pause = on_pause
         self.result: ToolResult | None = None
@@ -91,20 +91,16 @@ class DecidedCall(Decided):
 
     async def _answered(self, before: Outcome[ToolCall], on_pause: OnPause) -> Outcome[ToolCall]:
         """The outcome of before_tool after all pauses, each with the decision of `on_pause` in its place."""
-        from ..sessions.paused import decided_in, not_asked_again, require_taken  # noqa: PLC0415 - most programs never pause
-
-        payload, decided = self._given, set[str]()
+        payload, decided = self._given, frozenset[str]()
         while before.action == words.PAUSE:
             try:
                 decision = on_pause(before)
             except BaseException:
                 self.operation.ended(words.PAUSE)  # the pause lasts, in the framework's form
                 raise
-            decided = decided | decided_in(before)
-            decided -= not_asked_again(self.host, before, payload)
-            answered, payload = (before.hook, decision), before.payload
-            before = await self.host.before_tool(payload, answered=answered, skip=decided)
-            require_taken(answered, before)
+            decided = decided_by(before, payload, self.host.hooks, decided)
+            payload = before.payload
+            before = await self.host.before_tool(payload, resumed=Resumed(before.hook, decision, decided))
             self.take(before)
         return before
 
@@ -219,9 +215,9 @@ class DecidedCall(Decided):
 
 
 async def decide(
-    host: Engine,
+    host: Asker,
     call: ToolCall | Mapping[str, Any],
-    took: Took | None = None,
+    took: Took,
     known: DecidedCall | None = None,
     on_pause: OnPause | None = None,
 ) -> DecidedCall:
@@ -234,9 +230,8 @@ async def decide(
     return decided
 
 
-async def run_tool(host: Engine, call: ToolCall | Mapping[str, Any], execute: Callable[[ToolCall], Any]) -> ToolResult:
-    """before_tool, approve_tool, the tool, after_tool. The tool runs only the call that guards and approvers saw."""
-    decided = await decide(host, call)
+async def run_tool(decided: DecidedCall, execute: Callable[[ToolCall], Any]) -> ToolResult:
+    """The tool, and after_tool. The tool runs only the call that guards and approvers saw."""
     if decided.result is not None:
         return decided.result
     with decided.operation.work():
@@ -253,7 +248,7 @@ async def value_of(execute: Callable[[ToolCall], Any], call: ToolCall) -> Any:
         return error
 
 
-def denied(host: Engine, outcome: Outcome[ToolCall]) -> ToolResult:
+def denied(host: Asker, outcome: Outcome[ToolCall]) -> ToolResult:
     """The result of a call that hooks denied. The model gets the hook's own reason, and observers get the whole cause."""
     text = DENIED_BY_APPROVAL if outcome.approved is False else DENIED_BY_HOOK
     for_llm, whole = (
@@ -263,7 +258,7 @@ def denied(host: Engine, outcome: Outcome[ToolCall]) -> ToolResult:
     return not_run(host, outcome.payload, for_llm, whole, outcome.result)
 
 
-def not_run(host: Engine, call: ToolCall, text: str, reason: str, told: ToolResult | None = None) -> ToolResult:
+def not_run(host: Asker, call: ToolCall, text: str, reason: str, told: ToolResult | None = None) -> ToolResult:
     """Returns the result of a call whose tool is not run, and emits its event. Observers get `reason`, the model `text`."""
     host.emit("tool_exec_skipped", {"Tool": call.tool, "Reason": reason}, about=call)
     return told or ToolResult(for_llm=text, is_error=True)
@@ -297,12 +292,12 @@ def _result_of(value: Any) -> tuple[ToolResult, str | None]:
     return ToolResult(for_llm=error, is_error=True), error
 
 
-def started(host: Engine, call: ToolCall) -> None:
+def started(host: Asker, call: ToolCall) -> None:
     """Emit the event that a tool is about to run."""
     host.emit("tool_exec_start", {"Tool": call.tool, "Arguments": call.arguments}, about=call)
 
 
-def ended(host: Engine, call: ToolCall, result: ToolResult, duration: int) -> None:
+def ended(host: Asker, call: ToolCall, result: ToolResult, duration: int) -> None:
     """Emit the event that a call is done."""
     payload = {
         "Tool": call.tool,

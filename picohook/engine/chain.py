@@ -43,16 +43,15 @@ class Chain(Generic[P]):
     It knows nothing of mounting, sessions and processes: it is given seats in order, and a clock.
     """
 
-    __slots__ = ("account", "clock", "edited", "encoded", "end", "first", "guards", "shared_end", "stage", "trail")
+    __slots__ = ("account", "clock", "encoded", "end", "first", "guards", "on_edit", "shared_end", "stage", "trail")
 
-    def __init__(  # noqa: PLR0917 - by position: one is made for every question
+    def __init__(
         self,
         stage: Stage[P],
         encoded: Encoded[P],
         clock: Callable[[], float],
         end: float,
         account: Account[P] | None = None,
-        edited: Callable[[Hook, P, P], None] | None = None,
     ) -> None:
         self.stage = stage
         self.encoded = encoded
@@ -65,7 +64,7 @@ class Chain(Generic[P]):
         """When the time of the system's hooks ends, which is set when the first of them is asked."""
         self.account = account
         """Sees each question and answer, for listeners."""
-        self.edited = edited
+        self.on_edit: Callable[[Hook, P, P], None] | None = None
         """Is called with the hook and the payload before and after each edit."""
         self.guards: list[tuple[Seat, P | None]] = []
         """Each guard, and the payload that it saw; None if it saw none."""
@@ -89,8 +88,8 @@ class Chain(Generic[P]):
                 self.trail.append(asked.entry)
                 if seat.waits_for_person:
                     self.end += asked.entry.duration
-                if asked.encoded is not self.encoded and self.edited is not None:
-                    self.edited(seat.hook, self.encoded.payload, asked.encoded.payload)
+                if asked.encoded is not self.encoded and self.on_edit is not None:
+                    self.on_edit(seat.hook, self.encoded.payload, asked.encoded.payload)
                 if asked.decision is not CONTINUE and not isinstance(asked.decision, _PASSES):
                     return self.outcome(seat, asked)
                 self.encoded = asked.encoded

@@ -1,224 +1,173 @@
-"""The engine: asks hooks at stages and tells them of events. `Host` adds configuration files, turns and sessions."""
+"""The life of a host: it is entered and left, and hooks are mounted, restarted and unmounted while it runs."""
 
 from __future__ import annotations
 
-import copy
-import math
+import weakref
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import anyio
-
-from ..model.encoded import Encoded
-from ..model.events import Event, known_kind
-from ..model.payloads import (
-    NO_META,
-    Compaction,
-    Finish,
-    LLMRequest,
-    LLMResponse,
-    Meta,
-    Payload,
-    Prompt,
-    ToolCall,
-    ToolReturn,
-    deep_copy,
-)
-from ..model.spec import RespondRule
-from ..model.stages import (
-    AFTER_COMPACT,
-    AFTER_LLM,
-    AFTER_TOOL,
-    APPROVE_TOOL,
-    BEFORE_COMPACT,
-    BEFORE_FINISH,
-    BEFORE_LLM,
-    BEFORE_PROMPT,
-    BEFORE_TOOL,
-    STAGES,
-)
-from ..wire import words
-from .base import BaseEngine
-from .chain import Chain
+from ..errors import PicohookError
+from ..ext.proof.prover import Prover
+from ..hooks import make_hook
+from ..model.spec import HookSpec, Timeouts
+from ..observe.log import Log
+from .asker import Asker
 from .lifecycle import MountedHooks
-from .operation import NO_OPERATION
-from .respond import approved_answer
-from .seat import Seat, seats_after_pause, seats_named
-from .session_hooks import SessionHooks
+from .listener import Listeners
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
-    from typing import Self, TypeAlias, Unpack
+    from collections.abc import Callable, Iterable
+    from types import TracebackType
+    from typing import Self
 
-    from ..hooks.base import Hook
-    from ..model.decisions import Decision, Outcome
+    from ..hooks.base import Complete, Hook, StateChange
+    from ..hooks.process import ProcessHook
+    from ..model.decisions import Outcome
     from ..model.proof import Proof
-    from ..model.stages import Stage
-    from .operation import Operation, OperationKind
-    from .settings import EventOf
+    from ..model.spec import ProofOfLife
+    from ..observe.log import Logger
+    from ..process.plan import Verify
+    from ..process.spawn import Spawner
+    from .listener import Listener
+    from .status import HostStatus, Reloaded
 
-    Answered: TypeAlias = tuple[str, Decision]
-    """The name of the hook that paused, and the answer in its place."""
-
-P = TypeVar("P", bound=Payload)
+T = TypeVar("T")
 
 
-class Engine(BaseEngine):
-    """Starts hooks, asks them, tells them of events, and stops them."""
+class Engine(Asker):
+    """Mounts hooks, and stops them at its end.
 
-    # Asking.
+    Entering starts all hooks at once, and waits until each can serve or its first start has failed. A hook that failed is
+    started again in the background. If it is `required`, entering raises instead. Leaving stops all hooks: calls in flight
+    fail, and waiting events are written. Then each process gets the end of its stdin, TERM, and KILL, with its own `grace`
+    between them.
+    """
 
-    async def before_llm(self, request: LLMRequest | Mapping[str, Any]) -> Outcome[LLMRequest]:
-        """The request to send to the model."""
-        given = BEFORE_LLM.given(request)
-        self._mounted.owners.offered(given)
-        return await self._run(BEFORE_LLM, given, self._mounted.owners.edited)
-
-    async def after_llm(self, response: LLMResponse | Mapping[str, Any]) -> Outcome[LLMResponse]:
-        """The response of the model, as hooks leave it."""
-        return await self._run(AFTER_LLM, AFTER_LLM.given(response))
-
-    def before_tool(
+    def __init__(
         self,
-        call: ToolCall | Mapping[str, Any],
+        hooks: Iterable[Hook | HookSpec] = (),
         *,
-        answered: Answered | None = None,
-        skip: Collection[str] = (),
-    ) -> Coroutine[Any, Any, Outcome[ToolCall]]:
-        """Whether the tool is called, and with which arguments.
+        timeouts: Timeouts | None = None,
+        logger: Logger | None = None,
+        verify: Verify | None = None,
+        complete: Complete | None = None,
+        model_of: Callable[[HookSpec], Complete | None] | None = None,
+        listeners: Iterable[Listener] = (),
+        proof_of_life: ProofOfLife | None = None,
+    ) -> None:
+        log = Log(logger)
+        told = Listeners(listeners, log)
+        mounted_hooks = MountedHooks(
+            log,
+            timeouts or Timeouts(),
+            verify=verify,
+            complete=complete,
+            model_of=model_of,
+            notice=told.changed,
+        )
+        super().__init__(mounted_hooks, told)
+        if told.all:
+            mounted_hooks.told = told.told
+            mounted_hooks.tap = told.tap
+        self.on_change: set[Callable[[StateChange | Outcome[Any] | Reloaded | Proof], None]] = told.on_change
+        """Functions that are called at once with each state change of a hook, each reload, each proof of life, and a copy of
+        each outcome. They must not block."""
+        self.on_mounted = mounted_hooks.on_seated
+        """Functions that are called when other hooks are mounted, and after each reload. They must not block, and not raise."""
+        self._prover = Prover(mounted_hooks, proof_of_life, _weakly(self._proved))
+        self._waiting = [_as_hook(hook) for hook in hooks]
 
-        If a hook answers for a tool that it does not own, approvers have been asked before this outcome is returned. After a
-        pause, `answered` is the answer for the hook that paused, and the hooks named in `skip` are not asked again.
-        """
-        return self._run(BEFORE_TOOL, BEFORE_TOOL.given(call), None, answered, skip, self._responded)
+    # Life.
 
-    def _responded(self, outcome: Outcome[ToolCall]) -> Awaitable[Outcome[ToolCall]]:
-        return approved_answer(outcome, self._owns, self.approve_tool)
-
-    def _owns(self, hook: str, call: ToolCall) -> bool:
-        """Whether the hook may answer the call without approval."""
-        mounted = self._mounted.by_name.get(hook)
-        rule = RespondRule.APPROVE if mounted is None else mounted.hook.spec.respond
-        return rule is RespondRule.OWN and self._mounted.owners.owns(hook, call)
-
-    async def approve_tool(self, call: ToolCall | Mapping[str, Any]) -> Outcome[ToolCall]:
-        """Whether all approvers say yes. Without approvers, the call is approved."""
-        return await self._run(APPROVE_TOOL, APPROVE_TOOL.given(call))
-
-    async def before_prompt(self, prompt: Prompt | Mapping[str, Any]) -> Outcome[Prompt]:
-        """The user's prompt, before the agent acts on it.
-
-        If a hook refuses it with feedback, the feedback becomes the prompt, and the other hooks are asked about the feedback.
-        If another hook refuses that too, the turn is aborted.
-        """
-        refused = await self._run(BEFORE_PROMPT, BEFORE_PROMPT.given(prompt))
-        if refused.action != words.RETRY:
-            return refused
-        instead = refused.payload.model_copy(update={"prompt": refused.feedback or refused.payload.prompt})
-        outcome = await self._run(BEFORE_PROMPT, instead, skip=(refused.hook,))
-        trail = refused.trail + outcome.trail
-        if outcome.action == words.RETRY:
-            reason = f"hook {refused.hook} refused the prompt, and hook {outcome.hook} its replacement: "
-            return replace(outcome, action=words.ABORT_TURN, reason=reason + outcome.feedback, feedback="", trail=trail)
-        action = words.MODIFY if outcome.action == words.CONTINUE else outcome.action
-        whole = replace(outcome, action=action, trail=trail)
-        whole.asked = outcome.asked  # the payload is the same object
-        return whole
-
-    async def before_finish(
-        self,
-        finish: Finish | Mapping[str, Any],
-        *,
-        answered: Answered | None = None,
-        skip: Collection[str] = (),
-    ) -> Outcome[Finish]:
-        """Whether the turn may end with this response. After a pause, `answered` and `skip` are as at `before_tool`."""
-        return await self._run(BEFORE_FINISH, BEFORE_FINISH.given(finish), answered=answered, skip=skip)
-
-    async def before_compact(self, compaction: Compaction | Mapping[str, Any]) -> Outcome[Compaction]:
-        """Whether the messages are compacted, and which ones."""
-        return await self._run(BEFORE_COMPACT, BEFORE_COMPACT.given(compaction))
-
-    async def after_compact(self, compaction: Compaction | Mapping[str, Any]) -> Outcome[Compaction]:
-        """The messages after they were compacted."""
-        return await self._run(AFTER_COMPACT, AFTER_COMPACT.given(compaction))
-
-    async def after_tool(self, returned: ToolReturn | Mapping[str, Any]) -> Outcome[ToolReturn]:
-        """The result of a tool call, as hooks leave it."""
-        return await self._run(AFTER_TOOL, AFTER_TOOL.given(returned))
-
-    async def ask(
-        self,
-        stage: str,
-        payload: Payload | Mapping[str, Any],
-        *,
-        answered: Answered | None = None,
-        skip: Collection[str] = (),
-    ) -> Outcome[Any]:
-        """Run the chain of one stage, by its name. Approvers are not asked about a hook's answer for a tool."""
-        row = STAGES[stage]
-        return await self._run(row, row.given(payload), answered=answered, skip=skip)
-
-    def ask_hook(
-        self,
-        name: str,
-        stage: Stage[P],
-        encoded: Encoded[P],
-        *,
-        within: float = math.inf,
-    ) -> Coroutine[Any, Any, Outcome[P]]:
-        """Ask one hook alone, for at most `within` seconds. The trail is empty if it is not asked at this stage."""
-        return self._run(stage, encoded.payload, only=name, encoded=encoded, within=within)
-
-    async def _run(  # noqa: PLR0917 - by position: it is called for every question
-        self,
-        stage: Stage[P],
-        payload: P,
-        edited: Callable[[Hook, P, P], None] | None = None,
-        answered: Answered | None = None,
-        skip: Collection[str] = (),
-        responded: Callable[[Outcome[P]], Awaitable[Outcome[P]]] | None = None,
-        *,
-        only: str | None = None,
-        encoded: Encoded[P] | None = None,
-        within: float = math.inf,
-    ) -> Outcome[P]:
+    async def __aenter__(self) -> Self:
         mounted_hooks = self._mounted
-        clock = mounted_hooks.require_here().now
-        generation = mounted_hooks.generations[stage.name]
-        seats = generation.seats
-        decided: tuple[Seat, ...] = ()
-        if only is not None:
-            seats = seats_named(only, seats)
-        resumed = answered is not None or skip
-        if resumed:
-            seats, decided = seats_after_pause(stage, seats, mounted_hooks.by_name, answered, skip)
-        account = None
-        if self._listeners.all:
-            account = self._listeners.begin(stage, payload)
-            if account.payload is not payload:
-                payload = account.payload
-            if resumed:
-                account.resumed(answered, skip)
-        generation.running += 1
+        mounted_hooks.require_new()
+        self._listeners.open()
         try:
-            if encoded is None or account is not None or (seats and seats[0].guard):
-                encoded = Encoded(payload)
-            end = clock() + (within if stage.approves else min(generation.budget, within))
-            outcome = await Chain(stage, encoded, clock, end, account, edited).run(seats, decided)
-        except BaseException as error:
-            if account is not None:
-                account.abandoned(error)
+            await mounted_hooks.enter()
+        except BaseException:
+            self._listeners.close()
             raise
+        try:
+            hooks, self._waiting = self._waiting, []
+            await self._begin(mounted_hooks, hooks)
+            self._prover.begin()
+        except BaseException:
+            await self.aclose()
+            raise
+        return self
+
+    async def _begin(self, mounted_hooks: MountedHooks, hooks: list[Hook]) -> None:
+        """Mount the hooks that the host was made with, and wait until each can serve or has failed to start."""
+        mounted_hooks.mount(*hooks)
+        for hook in hooks:
+            await mounted_hooks.started(hook)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Stop all hooks. Leaving the host's block does the same. Closing twice is fine.
+
+        Any task of the host's event loop may do it.
+        """
+        ended = True
+        try:
+            ended = await self._mounted.leave()
         finally:
-            generation.leave()
-        if account is not None:
-            account.concluded(outcome)
-        if self.on_change:
-            self._changed(replace(outcome, payload=deep_copy(outcome.payload), result=deep_copy(outcome.result)))
-        if responded is not None and outcome.action == words.RESPOND:
-            return await responded(outcome)
-        return outcome
+            if ended:
+                self._listeners.close()
+
+    async def mount(self, hook: Hook | HookSpec) -> None:
+        """Add a hook, and wait until it can serve or its first start has failed.
+
+        It belongs to the layer `session`, which is asked last, unless its settings name another layer.
+        """
+        made = _as_hook(_in_session_layer(hook))
+        self._mounted.mount(made)
+        try:
+            await self._mounted.started(made)
+        except BaseException:
+            if made in self.hooks:
+                await self.unmount(made.name)
+            raise
+
+    async def unmount(self, name: str) -> None:
+        """Take a hook out of every chain at once, then stop it. Its calls in flight fail."""
+        await self._mounted.unmount(name)
+
+    async def reload(self) -> Reloaded:
+        """Read the configuration again. Raises `PicohookError` for a host without one."""
+        raise PicohookError("only a running host that was made by `Host.from_config` can be reloaded")
+
+    def reset(self, name: str) -> None:
+        """Start a hook again after it was given up (FAILED)."""
+        self._process(name).reset()
+
+    def restart(self, name: str) -> None:
+        """End a hook's process and start a new one. Calls in flight fail, and are not replayed."""
+        self._process(name).restart()
+
+    def _process(self, name: str) -> ProcessHook:
+        from ..hooks.process import ProcessHook  # noqa: PLC0415 - hosts without processes do without
+
+        self._mounted.require_here()
+        hook = self._mounted.find(name)
+        if not isinstance(hook, ProcessHook):
+            raise PicohookError(f"hook {name!r} is not a process, and cannot be started again")
+        return hook
+
+    def status(self) -> HostStatus:
+        return replace(super().status(), proof_of_life=self._prover.status())
+
+    @property
+    def spawner(self) -> Spawner:
+        """Starts processes that are contained as hooks are, and end with the host at the latest."""
+        spawner = self._mounted.containment
+        assert spawner is not None
+        return spawner
 
     async def prove_life(self) -> tuple[Proof, ...]:
         """Ask the hooks now about harmful calls that they must deny. Returns what became of each. No tool is called.
@@ -230,104 +179,41 @@ class Engine(BaseEngine):
         return await self._prover.prove()
 
     def _proved(self, proof: Proof) -> None:
-        super()._proved(proof)
+        """Tell listeners, `on_change` and observers of a proof of life."""
+        self._listeners.proved(proof)
+        self._listeners.changed(proof)
         if proof.verdict != "denied":
             message = f"{proof.call.tool}: {proof.verdict}: {proof.why}"
             self.emit("error", {"Stage": "proof_of_life", "Message": message}, meta=proof.call.meta)
 
-    def operation(self, kind: OperationKind, payload: Payload) -> Operation:
-        """Begin a turn, a model call or a tool call, for the listeners that see them."""
-        return self._listeners.operation(kind, payload) if self._listeners.all else NO_OPERATION
 
-    def fingerprint(self, name: str) -> str:
-        """A fingerprint of the hook's settings, to see whether they have changed; empty if it is not mounted."""
-        mounted = self._mounted.by_name.get(name)
-        return "" if mounted is None else mounted.hook.spec.fingerprint
+def _weakly(method: Callable[[T], None]) -> Callable[[T], None]:
+    """Returns a call of the method that holds its object weakly. So the object is freed without the garbage collector."""
+    weak = weakref.WeakMethod(method)
 
-    # For sessions.
+    def call(about: T) -> None:
+        strong = weak()
+        if strong is not None:
+            strong(about)
 
-    def session_view(self) -> Self:
-        """This host as one session sees it. `add_session_hooks` adds hooks that only this view asks."""
-        view = copy.copy(self)
-        view.is_session_view = True
-        view.ended_by = None
-        if isinstance(self._mounted, SessionHooks):
-            view._mounted = self._mounted.mounted_hooks  # noqa: SLF001 - without the hooks of the other session
-        return view
+    return call
 
-    def add_session_hooks(self, session_id: str) -> SessionHooks:
-        """Give this view its own arrangement of hooks, and return it. The session's hooks are added to it."""
-        assert isinstance(self._mounted, MountedHooks)
-        self._mounted = hooks = SessionHooks(self._mounted, session_id)
-        return hooks
 
-    def note_hard_abort(self, outcome: Outcome[Any]) -> None:
-        """Set `ended_by` if this is a hard abort by a hook whose hard aborts end the session."""
-        if outcome.action == words.HARD_ABORT and self.is_session_view:
-            mounted = self._mounted.by_name.get(outcome.hook)
-            if mounted is not None and mounted.hook.ends_sessions:
-                self.ended_by = outcome
+def _as_hook(given: Hook | HookSpec) -> Hook:
+    if isinstance(given, HookSpec):
+        return make_hook(given)
+    if not hasattr(given, "spec"):
+        raise PicohookError(f"hooks are a list of HookSpec and Hook objects, and {given!r} is neither")
+    return given
 
-    def forget(self, session_id: str) -> None:
-        """Forget which tools hooks own in this session, which is over."""
-        self._mounted.owners.forget(session_id)
 
-    # Events.
-
-    def emit(
-        self,
-        kind: str,
-        payload: Mapping[str, Any] | None = None,
-        *,
-        meta: Meta | None = None,
-        about: Payload | None = None,
-    ) -> None:
-        """Tell the observers of an event, without waiting: they get it in the event loop's next round.
-
-        `about` is the payload that the event is about, such as a `ToolCall`. The event takes its place, and its meta unless
-        `meta` is given. Raises `PicohookError` for an unknown kind, and `EncodeError` for a payload that has no JSON form.
-        """
-        mounted_hooks = self._mounted
-        mounted_hooks.require_here()
-        kind = known_kind(kind)
-        audience = mounted_hooks.audiences[kind]
-        if not audience.hooks and not self._listeners.all:
-            return
-        event = Event(kind, payload or {}, meta or (NO_META if about is None else about.meta), about)
-        audience = audience.wanting(event)
-        if audience.in_process or self._listeners.all:
-            event = event.deep_copy()  # the caller may change its own before the event is handed on
-        for dialect in audience.dialects:
-            event.line(dialect)  # encoded now, to raise the caller's mistake: a payload without a JSON form
-        if self._listeners.all:
-            self._listeners.happened(event)
-        if audience.hooks or self._listeners.all:
-            mounted_hooks.events.put(event, audience.hooks)
-
-    async def emit_and_wait(self, kind: str, payload: Mapping[str, Any] | None = None, **of: Unpack[EventOf]) -> None:
-        """Tell the observers of an event, and wait until each has it.
-
-        A process has the event when it is written, within the observer timeout. A hook that runs anew for each event has it
-        when the hook is done, within its own timeout. So has a callback of Blade or of the worker that cleans up. An observer
-        that takes longer is logged, and is not waited for.
-        """
-        mounted_hooks = self._mounted
-        self.emit(kind, payload, **of)
-        mounted_hooks.events.flush()
-        now = mounted_hooks.require_open().now
-        begun = now()
-
-        async def wait_for(hook: Hook) -> None:
-            own, setting = hook.event_timeout
-            patience = mounted_hooks.timeouts.observer if own is None else own
-            if not await hook.flushed(begun + patience) and now() >= begun + patience:
-                mounted_hooks.log.warning(
-                    "stopped waiting for an observer",
-                    hook=hook.name,
-                    kind=kind,
-                    why=f"it was not done with the event after {patience:g} s, its {setting}",
-                )
-
-        async with anyio.create_task_group() as tasks:
-            for hook in mounted_hooks.audiences[known_kind(kind)].hooks:
-                tasks.start_soon(wait_for, hook)
+def _in_session_layer(given: Hook | HookSpec) -> Hook | HookSpec:
+    """The hook or spec, in the layer `session` unless it names another."""
+    spec = given if isinstance(given, HookSpec) else given.spec
+    if spec.layer is not None:
+        return given
+    placed = spec.model_copy(update={"layer": "session"})
+    if isinstance(given, HookSpec):
+        return placed
+    given.spec = placed
+    return given

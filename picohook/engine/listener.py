@@ -14,10 +14,10 @@ from ..wire import words
 from .operation import NO_OPERATION, Operations
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
-    from ..hooks.base import Hook
-    from ..model.decisions import Asked, Decision, Outcome
+    from ..hooks.base import Hook, StateChange
+    from ..model.decisions import Asked, Outcome
     from ..model.encoded import Encoded
     from ..model.events import Event
     from ..model.proof import Proof
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from ..observe.log import Log
     from ..protocol.raw_line import RawLine
     from .operation import Operation, OperationKind
+    from .resumed import Resumed
+    from .status import Reloaded
 
 P = TypeVar("P", bound=Payload)
 
@@ -38,8 +40,8 @@ class Account(Generic[P]):
         """The payload that hooks are asked about. A listener may replace its `meta`, so that hooks can join a trace. The
         caller's outcome has the caller's own meta."""
 
-    def resumed(self, answered: tuple[str, Decision] | None, skip: Collection[str]) -> None:
-        """The chain resumes after a pause. `answered`: the hook that paused, and its answer. Hooks in `skip` are not asked."""
+    def resumed(self, resumed: Resumed) -> None:
+        """The chain resumes after a pause."""
 
     def asking(self, hook: Hook, encoded: Encoded[P]) -> None:
         """A hook is about to be asked about this payload. This is called again for each retry."""
@@ -108,6 +110,8 @@ class Listeners:
     def __init__(self, listeners: Iterable[Listener], log: Log) -> None:
         self.all = tuple(sorted(listeners, key=lambda listener: not isinstance(listener, RequiredListener)))
         self._of_operations = [one for one in self.all if type(one).operation is not Listener.operation]
+        self.on_change: set[Callable[[StateChange | Outcome[Any] | Reloaded | Proof], None]] = set()
+        """Functions that are called with each change. See `Engine.on_change`."""
         self._log = log
         self._open = False
 
@@ -151,6 +155,14 @@ class Listeners:
         """Show a proof of life to all listeners."""
         for listener in self.all:
             self._safely(listener.proved, proof)
+
+    def changed(self, change: StateChange | Outcome[Any] | Reloaded | Proof) -> None:
+        """Call the functions of `on_change`."""
+        for call in tuple(self.on_change):
+            try:
+                call(change)
+            except Exception as error:  # noqa: BLE001 - it must not hurt the host
+                self._log.warning("a function of on_change failed", why=repr(error))
 
     @property
     def tap(self) -> Callable[[RawLine], None] | None:
@@ -202,9 +214,9 @@ class Accounts(Account[P]):
         for _, account in self._all:
             self._safely(setattr, account, "payload", self.payload)
 
-    def resumed(self, answered: tuple[str, Decision] | None, skip: Collection[str]) -> None:
+    def resumed(self, resumed: Resumed) -> None:
         for _, account in self._all:
-            self._safely(account.resumed, answered, skip)
+            self._safely(account.resumed, resumed)
 
     def asking(self, hook: Hook, encoded: Encoded[P]) -> None:
         for _, account in self._all:

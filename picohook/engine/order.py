@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ..model.events import Event
     from ..model.spec import HookSpec, Timeouts
     from ..model.stages import Stage
+    from ..transport.reactor import Reactor
     from .tasks import Mounted
     from .tool_ownership import Ownership
 
@@ -219,6 +220,10 @@ class Arrangement:
             self.generations[name] = self.generations[name].next(stage, seated[name], timeouts)
         self.audiences = audiences(ordered)
         self.owners.provide({hook.name: hook.spec.provides for hook in ordered})
+
+    def require_here(self) -> Reactor:
+        """The event loop. Raises `PicohookError` unless these hooks can be asked, and from the current event loop."""
+        raise NotImplementedError
 
     def host_changed(self) -> None:
         """Called when the host's hooks or timeouts have changed."""

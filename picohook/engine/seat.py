@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import math
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
-from ..errors import HookTimeoutError, PicohookError
-from ..hooks.base import DecidedHook
-from ..model.spec import HookSpec
-from ..wire import words
+from ..errors import HookTimeoutError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Sequence
 
     from ..hooks.base import Hook
-    from ..model.decisions import Decision
     from ..model.filters import Filter
     from ..model.payloads import Payload
-    from ..model.stages import Stage
     from ..model.trail import TrailEntry
     from ..observe.metrics import StageMetrics
-    from .tasks import Mounted
 
 KEPT_FOR_FALLBACK = 0.25
 """The share of a hook's time that is kept for its fallback."""
@@ -126,29 +119,3 @@ class Seat:
 def seats_named(name: str, seats: Sequence[Seat]) -> tuple[Seat, ...]:
     """Returns the seat of one hook, or nothing if it has none here."""
     return tuple([seat for seat in seats if seat.name == name])
-
-
-def seats_after_pause(
-    stage: Stage[Any],
-    seats: Sequence[Seat],
-    mounted: Mapping[str, Mounted],
-    answered: tuple[str, Decision] | None,
-    skip: Collection[str],
-) -> tuple[tuple[Seat, ...], tuple[Seat, ...]]:
-    """Returns the seats that are still asked after a pause, and the guards that have decided already.
-
-    `answered` is the hook that paused, and the answer in its place. Raises `PicohookError` for an answer that the stage does
-    not allow.
-    """
-    left = tuple(seat for seat in seats if seat.name not in skip)
-    paused = "" if answered is None else answered[0]
-    guards = tuple(seat for seat in seats if seat.guard and (seat.name in skip or seat.name == paused))
-    if answered is None:
-        return left, guards
-    decision = answered[1]
-    if decision.action not in stage.actions or decision.action == words.PAUSE:
-        raise PicohookError(f"{type(decision).__name__} is not a valid answer for a hook that paused at {stage.name}")
-    spec = mounted[paused].hook.spec if paused in mounted else HookSpec(name=paused)
-    answer = Seat(DecidedHook(spec, decision), math.inf)
-    answer.guard = False  # about a changed payload, the guard itself is asked again
-    return (answer, *(seat for seat in left if seat.name != paused)), guards

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import anyio
 
@@ -21,34 +21,22 @@ if TYPE_CHECKING:
 
 
 class SessionHooks(Arrangement):
-    """The arrangement of one session: the host's hooks, and the session's own after them.
-
-    It takes the place of the host's `MountedHooks`, and passes everything else on to it.
-    """
+    """The arrangement of one session: the host's hooks, and the session's own after them."""
 
     def __init__(self, mounted_hooks: MountedHooks, session_id: str) -> None:
         super().__init__(mounted_hooks.owners.branch(session_id))
         self.session_id = session_id
-        self.mounted_hooks = mounted_hooks
-        """The host's."""
+        self._mounted = mounted_hooks
         self._own: dict[str, Mounted] = {}
         self._over = False
         self.host_changed()
         mounted_hooks.sessions.add(self)
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.mounted_hooks, name)
-
-    def require_open(self) -> Reactor:
+    def require_here(self) -> Reactor:
         """The event loop. Raises `PicohookError` when the session is over, since its hooks would not be asked."""
         if self._over:
             raise PicohookError("the session is over, and its hooks are gone")
-        return self.mounted_hooks.require_open()
-
-    def require_here(self) -> Reactor:
-        """Like `require_open`, but raises in another event loop, too."""
-        self.require_open()
-        return self.mounted_hooks.require_here()
+        return self._mounted.require_here()
 
     @property
     def own(self) -> tuple[Hook, ...]:
@@ -56,14 +44,13 @@ class SessionHooks(Arrangement):
         return tuple(mounted.hook for mounted in self._own.values())
 
     def host_changed(self) -> None:
-        mounted_hooks = self.mounted_hooks
-        self.by_name = {**mounted_hooks.by_name, **self._own}
-        self.arrange(with_session_hooks(mounted_hooks.hooks, self.own), mounted_hooks.timeouts)
+        self.by_name = {**self._mounted.by_name, **self._own}
+        self.arrange(with_session_hooks(self._mounted.hooks, self.own), self._mounted.timeouts)
 
     async def add(self, *hooks: Hook) -> None:
         """Start and mount hooks. If one cannot be mounted, or is required and fails, raises and mounts none."""
         self.require_here()
-        self.mounted_hooks.require_ended(hooks)
+        self._mounted.require_ended(hooks)
         siblings = {hook.name for hook in (*self.own, *hooks)} | {hook.name + OF_SESSION for hook in hooks}
         for hook in hooks:
             hook.spec = _placed(hook.spec, siblings)
@@ -71,9 +58,9 @@ class SessionHooks(Arrangement):
         for hook in hooks:
             if names.count(hook.name) > 1:
                 raise PicohookError(f"the session has a hook named {hook.name.removesuffix(OF_SESSION)!r} already")
-        check_session_hooks(self.mounted_hooks.hooks, [*self.own, *hooks])
-        self.mounted_hooks.require_models(hooks)
-        self._own |= {hook.name: self.mounted_hooks.open(hook) for hook in hooks}
+        check_session_hooks(self._mounted.hooks, [*self.own, *hooks])
+        self._mounted.require_models(hooks)
+        self._own |= {hook.name: self._mounted.open(hook) for hook in hooks}
         self.host_changed()
         try:
             for hook in hooks:
@@ -88,26 +75,26 @@ class SessionHooks(Arrangement):
 
     async def remove(self, name: str) -> None:
         """Take one of the session's own hooks out of every chain at once, then stop it."""
-        self.mounted_hooks.require_here()
+        self._mounted.require_here()
         full = name if name in self._own else name + OF_SESSION
         if full not in self._own:
             raise PicohookError(f"the session has no hook named {name!r}")
-        check_session_hooks(self.mounted_hooks.hooks, [hook for hook in self.own if hook.name != full])
+        check_session_hooks(self._mounted.hooks, [hook for hook in self.own if hook.name != full])
         await self._take_out([full])
 
     async def close(self) -> None:
         """Stop the hooks of the session, which is over. Raises in another event loop."""
-        self.mounted_hooks.require_loop()
+        self._mounted.require_loop()
         self._over = True
-        self.mounted_hooks.sessions.discard(self)
+        self._mounted.sessions.discard(self)
         await self._take_out([*self._own])
 
     async def _take_out(self, names: Iterable[str]) -> None:
         gone = [self._own.pop(name) for name in [*names] if name in self._own]
-        self.mounted_hooks.events.flush()
+        self._mounted.events.flush()
         self.host_changed()
         with anyio.CancelScope(shield=True):
-            await self.mounted_hooks.stop(*gone)
+            await self._mounted.stop(*gone)
 
 
 def _placed(spec: HookSpec, siblings: set[str]) -> HookSpec:

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from ..observe.log import Logger
     from ..process.plan import Verify
     from .listener import Listener
-    from .used_pauses import UsedPauses
 
 
 class Settings(TypedDict, total=False):
@@ -21,16 +20,10 @@ class Settings(TypedDict, total=False):
 
     logger: Logger | None
     """Gets the host's log. Without it, log lines go to the standard library's logger `picohook`."""
-    retry_limit: int
-    """How many more rounds hooks may ask for in one turn: 3."""
     complete: Complete | None
     """Asks the model for hooks with a `prompt`. Without it, they ask the model that the configuration names."""
     listeners: Iterable[Listener]
     """They see each question, answer and event."""
-    used_pauses: UsedPauses | None
-    """Remembers the paused turns that were resumed: a file of this user. With None, no turn can be resumed."""
-    pause_lasts: float
-    """Seconds in which a paused turn can be resumed: 3600."""
 
 
 class EngineSettings(Settings, total=False):

@@ -12,13 +12,14 @@ from ..errors import PicohookError
 from ..hooks import make_hook
 from ..model.payloads import Meta, Payload
 from ..model.spec import HookSpec
+from .view import SessionView
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from types import TracebackType
     from typing import Self
 
-    from ..engine.engine import Engine
+    from ..calls.caller import Caller
     from ..engine.session_hooks import SessionHooks
     from ..hooks.base import Hook
     from .delivery import Delivery
@@ -29,7 +30,7 @@ class BaseSession:
 
     def __init__(
         self,
-        host: Engine,
+        host: Caller,
         session_id: str,
         *,
         agent_id: str = "",
@@ -42,7 +43,7 @@ class BaseSession:
         shared: bool = False,
     ) -> None:
         """With `shared`, a session of another session's host has the hooks of that session, and ends with it."""
-        self._host = host if shared and host.is_session_view else host.session_view()
+        self._host = host if shared and isinstance(host, SessionView) else host.view(SessionView)
         self._waiting = tuple(hooks)
         self._own: SessionHooks | None = None
         self._entered = False
@@ -62,7 +63,7 @@ class BaseSession:
         """The context and the messages that hooks added after the last request of a turn. The next turn's request gets them."""
 
     @property
-    def host(self) -> Engine:
+    def host(self) -> SessionView:
         """The host as this session sees it: it also asks and tells the session's own hooks, after all others.
 
         Raises `PicohookError` if the session has hooks and is not entered: they would not be asked.
@@ -85,7 +86,7 @@ class BaseSession:
         if not self._entered:
             raise PicohookError(f"session {self.id!r} is not open: mount its hooks inside `async with`")
         if self._own is None:
-            self._own = self._host.add_session_hooks(self.id)
+            self._own = self._host.add_hooks(self.id)
         await self._own.add(*(make_hook(hook) if isinstance(hook, HookSpec) else hook for hook in hooks))
 
     async def unmount(self, name: str) -> None:

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-    from ..model.decisions import Decision, Outcome
+    from ..engine.resumed import Resumed
+    from ..model.decisions import Outcome
     from ..model.payloads import LLMRequest, Meta, ToolCall, ToolResult
     from ..model.trail import StageTrail
     from .base_session import BaseSession
@@ -44,7 +45,7 @@ class BaseTurn:
         parent: BaseTurn | None = None,
         label: str = "",
         media_count: int = 0,
-        resumed: tuple[PausedTurn, Decision] | None = None,
+        resumed: tuple[PausedTurn, Resumed] | None = None,
     ) -> None:
         self.session = session
         self.host = session.host
@@ -80,7 +81,7 @@ class BaseTurn:
         self._model = ""
         self._system_prompt: str | None = None
         """The model and the system prompt of the last request, as hooks left them."""
-        self._rounds = Rounds(self.host)
+        self._rounds = Rounds(self.host, self.host.settings.retry_limit)
         self._executed: list[dict[str, Any]] = []
         if resumed is not None:
             self._restore(resumed[0])
@@ -92,7 +93,7 @@ class BaseTurn:
         self._steering, self._inbox = paused.steering, paused.inbox
         self._response = paused.response
         self._model, self._system_prompt = paused.model, paused.system_prompt
-        self._rounds = Rounds(self.host, paused.rounds)
+        self._rounds = Rounds(self.host, self.host.settings.retry_limit, paused.rounds)
         self._executed = paused.executed
 
     # Its life.
@@ -100,7 +101,7 @@ class BaseTurn:
     async def __aenter__(self) -> Self:
         self.session.require_open()
         if self._resumed is not None:
-            await use(self.host, self._resumed[0])
+            await use(self.host.settings, self._resumed[0])
             self._is_used = True
         self._open = True
         if self._parent is None:
@@ -254,8 +255,8 @@ class BaseTurn:
 
     # Pausing and resuming.
 
-    def _resumed_at(self, stage: str) -> tuple[PausedTurn, Decision] | None:
-        """In the first step of a resumed turn, the paused turn and the decision. Raises `PicohookError` in a wrong step."""
+    def _resumed_at(self, stage: str) -> tuple[PausedTurn, Resumed] | None:
+        """In the first step of a resumed turn, the paused turn and the answer. Raises `PicohookError` in a wrong step."""
         pending = self._pending
         if pending is not None and not self._is_used:
             raise PicohookError("this turn is resumed inside its block: use `async with`")
@@ -268,7 +269,7 @@ class BaseTurn:
         """Pause the turn. Returns the paused turn, from which it can be resumed."""
         self._open = False
         self.paused = PausedTurn.of(
-            lasts=self.host.pause_lasts,
+            lasts=self.host.settings.pause_lasts,
             stage=stage,
             hook=outcome.hook,
             reason=outcome.reason,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -10,14 +11,14 @@ import anyio
 from ..calls.abort import AbortTurnError, HardAbortError, PausedError, raise_if_ended
 from ..calls.digest import call_digest
 from ..calls.tool_call import DecidedCall, ended, not_run, value_of
+from ..engine.resumed import Resumed, decided_by
 from ..model.payloads import ToolResult, ToolReturn
 from ..wire.words import CONTINUE, MODIFY, PAUSE
-from .paused import decided_in, guards_of, not_asked_again, require_taken
+from .paused import fingerprints, unchanged
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Sequence
 
-    from ..engine.engine import Answered
     from ..model.decisions import Outcome
     from ..model.payloads import ToolCall
     from .base_turn import BaseTurn
@@ -34,7 +35,7 @@ class Batch:
     def __init__(
         self,
         turn: BaseTurn,
-        steps: Iterable[Step],
+        steps: Sequence[Step],
         execute: Callable[[ToolCall], Any],
         *,
         parallel: bool,
@@ -50,12 +51,12 @@ class Batch:
         self._returned: dict[int, ToolReturn] = {}
         """What tools that have begun returned, by the index of their calls."""
 
-    async def run(self, at: int = 0, answered: Answered | None = None) -> list[ToolResult]:
-        """Run all steps, and return the results. After a pause at call `at`, `answered` is the answer in place of the hook."""
+    async def run(self, at: int = 0, resumed: Resumed | None = None) -> list[ToolResult]:
+        """Run all steps, and return the results. After a pause at call `at`, `resumed` has the decision in place of a hook."""
         try:
             for index, step in enumerate(self._steps):
                 if step.result is None:
-                    await self._decide(index, step, answered if index == at else None)
+                    await self._decide(index, step, resumed if index == at else None)
             await self._run_tools()
             await self._conclude()
         except PausedError:
@@ -78,20 +79,20 @@ class Batch:
 
     # Before.
 
-    async def _decide(self, index: int, step: Step, answered: Answered | None) -> None:
+    async def _decide(self, index: int, step: Step, resumed: Resumed | None) -> None:
         if self._skipped(step):
             return
         decided = self._calls[index]
         with decided.begin().work():
-            await self._decide_call(index, step, answered)
+            await self._decide_call(index, step, resumed)
         if step.result is not None:
             decided.operation.ended(decided.action)
 
-    async def _decide_call(self, index: int, step: Step, answered: Answered | None) -> None:
-        outcome = await self._ask(index, step, answered)
+    async def _decide_call(self, index: int, step: Step, resumed: Resumed | None) -> None:
+        outcome = await self._ask(index, step, resumed)
         if outcome.action == PAUSE:
             raise PausedError(outcome, self._turn.keep("before_tool", outcome, batch=self._steps, at=index))
-        approvers = self._fingerprints(hook.name for hook in self._host.asked_at("approve_tool"))
+        approvers = fingerprints(self._host, (hook.name for hook in self._host.asked_at("approve_tool")))
         if (
             self._trusted
             and outcome.action == CONTINUE
@@ -108,25 +109,22 @@ class Batch:
         step.result, step.digest, step.approvers = decided.result, decided.digest.hex(), approvers
         step.seen = step.digest
 
-    async def _ask(self, index: int, step: Step, answered: Answered | None) -> Outcome[ToolCall]:
+    async def _ask(self, index: int, step: Step, resumed: Resumed | None) -> Outcome[ToolCall]:
         """Ask the hooks at before_tool that have not decided yet, and guards that may have decided about a changed call."""
-        known = {name for name, seen in step.asked.items() if self._host.fingerprint(name) == seen}
-        guards = guards_of(self._host)
+        hooks = self._host.hooks
+        known = unchanged(self._host, step.asked)
+        guards = {hook.name for hook in hooks if hook.spec.guard}
         if known & guards and not (self._trusted and step.seen == call_digest(step.call).hex()):
             known -= guards
-        outcome = await self._host.before_tool(step.call, answered=answered, skip=known)
-        require_taken(answered, outcome)
+        if resumed is not None or known:
+            resumed = replace(resumed or Resumed(), skip=known)
+        outcome = await self._host.before_tool(step.call, resumed=resumed)
         self._calls[index].take(outcome)
-        step.asked |= self._fingerprints(decided_in(outcome))
+        step.asked = fingerprints(self._host, decided_by(outcome, step.call, hooks, known))
         if outcome.action == PAUSE:
-            stale = not_asked_again(self._host, outcome, step.call)
-            step.asked = {name: seen for name, seen in step.asked.items() if name not in stale}
             step.seen = call_digest(outcome.payload).hex()
         step.call = outcome.payload
         return outcome
-
-    def _fingerprints(self, names: Iterable[str]) -> dict[str, str]:
-        return {name: self._host.fingerprint(name) for name in names}
 
     # The tools.
 

@@ -23,14 +23,13 @@ from ..errors import PicohookError
 from ..model.deferred import DeferredModel
 from ..model.payloads import Meta, ToolCall, ToolResult  # noqa: TC001 - pydantic reads them at run time
 from ..wire.text import explain
-from ..wire.words import PAUSE
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
     from typing import Self
 
-    from ..engine.engine import Answered, Engine
-    from ..model.decisions import Outcome
-    from ..model.payloads import Payload
+    from ..calls.caller import CallSettings
+    from ..engine.asker import Asker
 
 VERSION: Final = 1
 
@@ -187,11 +186,11 @@ def _uptime() -> tuple[str, float]:
 # Resuming.
 
 
-async def use(host: Engine, paused: PausedTurn) -> None:
+async def use(settings: CallSettings, paused: PausedTurn) -> None:
     """Count a paused turn as used. Raises `PicohookError` if it cannot be used: then a person has to be asked again."""
-    store = host.used_pauses
+    store = settings.used_pauses
     assert store is not None  # `Session.resume` requires it
-    lasts = paused.lasts if paused.authentic else min(paused.lasts, host.pause_lasts)
+    lasts = paused.lasts if paused.authentic else min(paused.lasts, settings.pause_lasts)
     if paused.age > lasts:
         raise PicohookError(f"the pause is over: it could be answered for {lasts:g} s. Ask the person again")
     try:
@@ -206,22 +205,11 @@ async def use(host: Engine, paused: PausedTurn) -> None:
         raise PicohookError("the pause was used before. Ask the person again")
 
 
-def decided_in(outcome: Outcome[Any]) -> set[str]:
-    """The hooks that have decided: all that were asked except the one that paused."""
-    return {entry.hook for entry in outcome.trail if not entry.skipped and entry.action != PAUSE}
+def fingerprints(host: Asker, names: Iterable[str]) -> dict[str, str]:
+    """The fingerprints of these hooks' settings."""
+    return {name: host.fingerprint(name) for name in names}
 
 
-def guards_of(host: Engine) -> set[str]:
-    """The hooks that are asked again about a call that was changed."""
-    return {hook.name for hook in host.hooks if hook.spec.guard}
-
-
-def not_asked_again(host: Engine, outcome: Outcome[Any], payload: Payload) -> set[str]:
-    """The guards whose decision no longer counts, because the pause came before they were asked about a changed payload."""
-    return set() if outcome.payload is payload else guards_of(host)
-
-
-def require_taken(answered: Answered | None, outcome: Outcome[Any]) -> None:
-    """Raise `PicohookError` if the embedder's answer for the hook that paused is wrong."""
-    if answered is not None and outcome.trail[0].error is not None:
-        raise PicohookError(f"the answer for hook {answered[0]} cannot be taken: {outcome.trail[0].error}")
+def unchanged(host: Asker, asked: Mapping[str, str]) -> set[str]:
+    """The hooks whose settings are those of their fingerprints."""
+    return {name for name, seen in asked.items() if host.fingerprint(name) == seen}

@@ -5,8 +5,8 @@ from __future__ import annotations
 import uuid
 from typing import TYPE_CHECKING
 
+from ..engine.resumed import Resumed
 from ..errors import PicohookError
-from ..model.decisions import Approve, Pause
 from ..model.payloads import Meta
 from ..model.stages import STAGES
 from .base_session import BaseSession
@@ -66,7 +66,7 @@ class Session(BaseSession):
         the host has no store of used pauses. Raises `HardAbortError` as `turn` does.
         """
         self.require_open()
-        if self.host.used_pauses is None:
+        if self.host.settings.used_pauses is None:
             raise PicohookError(
                 "this host resumes no turn, because it has no store of used pauses: Host(used_pauses=...)"
             )
@@ -74,9 +74,7 @@ class Session(BaseSession):
             raise PicohookError(
                 f"the paused turn belongs to session {paused.meta.session_key!r}, and this is {self.id!r}"
             )
-        if isinstance(decision, Approve | Pause) or decision.action not in STAGES[paused.stage].actions:
-            raise PicohookError(
-                f"{type(decision).__name__} is not a valid answer for a hook that paused at {paused.stage}"
-            )
+        resumed = Resumed(paused.hook, decision)
+        resumed.require_allowed(STAGES[paused.stage])
         paused = paused.model_copy(deep=True)  # the turn changes it
-        return Turn(self, paused.meta, paused.user_message, parent=parent, resumed=(paused, decision))
+        return Turn(self, paused.meta, paused.user_message, parent=parent, resumed=(paused, resumed))

@@ -6,12 +6,13 @@ The steps are `prompt`, `llm`, `tools`, `compact` and `finish`; `run` is the loo
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..calls.abort import PausedError, raise_if_ended
 from ..calls.model_call import decide_llm, in_rounds
 from ..calls.tool_call import decide
+from ..engine.resumed import decided_by
 from ..errors import PicohookError
 from ..model.conversation import answer_in, calls_of
 from ..model.payloads import Finish, LLMRequest, LLMResponse, Prompt, ToolCall, ToolResult, deep_copy
@@ -19,7 +20,7 @@ from ..model.stages import BEFORE_LLM, BEFORE_TOOL
 from ..wire import words
 from .base_turn import BaseTurn, from_user
 from .batch import Batch
-from .paused import Step, decided_in, require_taken
+from .paused import Step, fingerprints, unchanged
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -131,9 +132,9 @@ class Turn(BaseTurn):
         if calls is not None and self._pending is not None:
             raise PicohookError("a resumed turn has its tool calls already: it takes None for them")
         if (resumed := self._resumed_at("before_tool")) is not None:
-            paused, decision = resumed
+            paused, answer = resumed
             batch = Batch(self, paused.batch, execute, parallel=parallel, trusted=paused.authentic)
-            return await batch.run(paused.at, (paused.hook, decision))
+            return await batch.run(paused.at, answer)
         place = self._place("turn.tool")
         # Copies: later changes to the caller's own calls do not count.
         steps = [Step(call=deep_copy(BEFORE_TOOL.given(call)).model_copy(update=place)) for call in calls or ()]
@@ -155,19 +156,18 @@ class Turn(BaseTurn):
             **{"model": self._model or None, "system_prompt": self._system_prompt, **about},
             **self._place("turn.finish"),
         )
-        answered, asked = None, {}
+        answer, known = None, set[str]()
         if resumed is not None:
-            answered, asked = (resumed[0].hook, resumed[1]), resumed[0].asked
-        known = {name for name, seen in asked.items() if self.host.fingerprint(name) == seen}
-        outcome = await self.host.before_finish(finish, answered=answered, skip=known)
-        require_taken(answered, outcome)
+            known = unchanged(self.host, resumed[0].asked)
+            answer = replace(resumed[1], skip=known)
+        outcome = await self.host.before_finish(finish, resumed=answer)
         self.take(outcome)
         self._edited(list(outcome.payload.messages))
         if outcome.action == words.RETRY:
             self._go_round(outcome)
             return False
         if outcome.action == words.PAUSE:
-            asked |= {name: self.host.fingerprint(name) for name in decided_in(outcome)}
+            asked = fingerprints(self.host, decided_by(outcome, finish, self.host.hooks, known))
             raise PausedError(outcome, self.keep("before_finish", outcome, asked=asked))
         raise_if_ended(outcome)
         return True

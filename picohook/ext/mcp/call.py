@@ -101,7 +101,7 @@ class HeldCall(Held):
         if self._hidden:
             text = f"Tool execution denied: {self._hidden}"
             return not_run(host, self.call, text, text)
-        decided = _Decided(host, self.call)
+        decided = _Decided(host, self.call, host.note_hard_abort)
         await decided.ask()
         if decided.result is not None:
             return decided.result

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ...calls.abort import HardAbortError
-from ...calls.model_call import decide_llm
 from ...errors import PicohookError
 from ...model.payloads import LLMRequest, LLMResponse
 from .messages import ASKS, MODEL, SAMPLING, same_names
@@ -54,7 +53,7 @@ class ModelQuestion:
         Raises `PicohookError` if hooks refuse it.
         """
         self._session.require_open()
-        self._decided = await decide_llm(self._session.host, self._shown)
+        self._decided = await self._session.host.decide_llm(self._shown)
         self._set(None)
 
     async def conclude(self, result: Any) -> None:

@@ -24,7 +24,7 @@ from .proxy import Proxy
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from ...engine.engine import Engine
+    from ...host import Host
     from ...observe.log import Logger
     from .approval import ClientApprover
     from .tool_list import Pins
@@ -34,7 +34,7 @@ GRACE = 1.5
 
 
 async def serve_mcp(
-    host: Engine,
+    host: Host,
     name: str,
     command: Sequence[str],
     client: tuple[int, int],

@@ -7,7 +7,9 @@ from typing import IO, TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
+from ...engine.resumed import Resumed
 from ...errors import PicohookError
+from ...model.decisions import CONTINUE
 from ...model.events import known_kind
 from ...model.payloads import Meta
 from ...model.spec import HookSpec
@@ -63,8 +65,7 @@ class Chain:
     at: float
     stage: Stage[Any]
     asked_about: dict[str, Any]
-    resumed_with: tuple[str, Decision] | None
-    not_asked_again: tuple[str, ...]
+    resumed: Resumed
     params: dict[str, Any]
     """The params as the hooks asked so far have changed them."""
     waiting: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -228,9 +229,10 @@ class Reader:
         if line.chain in self.chains:
             raise self.wrong(f"chain: {line.chain} is under way already")
         stage = STAGES[line.stage]
-        decision = None if line.said is None else self._decision(stage, line.said)
+        hook, decision = ("", CONTINUE) if line.said is None else self._decision(stage, line.said)
         payload_of(stage, line.params)
-        chain = Chain(line.chain, self._number, line.at, stage, line.params, decision, line.without, line.params)
+        resumed = Resumed(hook, decision, line.without)
+        chain = Chain(line.chain, self._number, line.at, stage, line.params, resumed, line.params)
         self.chains[line.chain] = chain
         return chain
 
@@ -254,7 +256,7 @@ class Reader:
             payload_of(chain.stage, line.params)
             chain.params = line.params
         chain.waiting[line.hook] = chain.params
-        again = line.hook in chain.not_asked_again or any(answer.hook == line.hook for answer in chain.answers)
+        again = line.hook in chain.resumed.skip or any(answer.hook == line.hook for answer in chain.answers)
         return HookAsked(self._number, line.at, chain, line.hook, chain.params, line.stands_in, again)
 
     def _event(self, line: EventLine) -> EventEmitted:

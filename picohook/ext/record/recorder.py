@@ -24,10 +24,11 @@ from ...wire.written_files import open_to_write
 from .format import SETTINGS, VERSION, decision_to_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Sequence
 
+    from ...engine.resumed import Resumed
     from ...hooks.base import Hook
-    from ...model.decisions import Asked, Decision, Outcome
+    from ...model.decisions import Asked, Outcome
     from ...model.encoded import Encoded
     from ...model.events import Event
     from ...model.stages import Stage
@@ -104,10 +105,10 @@ class _ChainLines(Account[P]):
         self._written: P | None = None
         """The payload whose params were written last."""
 
-    def resumed(self, answered: tuple[str, Decision] | None, skip: Collection[str]) -> None:
-        if answered is not None:
-            self._resumed["said"] = {"hook": answered[0], **decision_to_json(answered[1])}
-        self._resumed["without"] = sorted(skip)
+    def resumed(self, resumed: Resumed) -> None:
+        if resumed.hook:
+            self._resumed["said"] = {"hook": resumed.hook, **decision_to_json(resumed.decision)}
+        self._resumed["without"] = sorted(resumed.skip)
 
     def asking(self, hook: Hook, encoded: Encoded[P]) -> None:
         self._begin(encoded.params() if encoded.payload is self._original else None)

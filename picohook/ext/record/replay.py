@@ -169,8 +169,7 @@ class Replay:
     async def _ask(
         self, host: Engine, chain: Chain, payload: Payload | None = None, *, alone: bool = False
     ) -> ChainEnded:
-        resumed = {} if alone else {"answered": chain.resumed_with, "skip": chain.not_asked_again}
-        await host.ask(chain.stage.name, payload or chain.payload(), **resumed)  # type: ignore[arg-type]
+        await host.ask(chain.stage.name, payload or chain.payload(), resumed=None if alone else chain.resumed)
         end, self._end = self._end, None
         assert end is not None, "the host has the listener"
         return end

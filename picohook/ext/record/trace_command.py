@@ -60,7 +60,7 @@ def _row(at: float | None, chain: Chain | None, text: str, *, style: str = "") -
 def _people(entry: Entry) -> None:
     match entry:
         case Chain():
-            again = "" if entry.resumed_with is None else f"after a pause, with an answer for {entry.resumed_with[0]}"
+            again = f"after a pause, with an answer for {entry.resumed.hook}" if entry.resumed.hook else ""
             _row(entry.at, entry, _joined(entry.stage.name, again, about(entry.stage, entry.asked_about)), style="bold")
         case HookAnswered(line, chain):
             _answer(line, chain, entry)

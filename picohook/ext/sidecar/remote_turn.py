@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 from ...calls.abort import PausedError
 from ...calls.model_call import answered, requested
 from ...calls.tool_call import DecidedCall, denied, ended, started
+from ...engine.resumed import Resumed, decided_by
 from ...errors import PicohookError
 from ...model.payloads import LLMRequest
 from ...model.replies import read_decision
 from ...model.stages import BEFORE_TOOL, STAGES
 from ...rpc.jsonrpc import INVALID_PARAMS, NOT_OPEN, RpcError
-from ...sessions.paused import decided_in, not_asked_again, require_taken
 from ...sessions.session import Session
 from ...sessions.turn import Turn
 from ...wire import words
@@ -59,7 +59,7 @@ class RemoteTurn(Turn):
         self._again = False
         """Whether the next request is another round of the same iteration."""
         self._to_compact = 0
-        self._paused_at: dict[str, tuple[Outcome[Any], set[str], float]] = {}
+        self._paused_at: dict[str, tuple[Outcome[Any], frozenset[str], float]] = {}
         """The pauses, by the id of the tool call: the outcome, the hooks that had decided, and when its life ends."""
 
     async def ask(self, stage: Stage[Any], own: Payload) -> Outcome[Any]:
@@ -96,15 +96,15 @@ class RemoteTurn(Turn):
         paused, decided, until = self._paused_at[call_id]
         stage = STAGES[paused.stage]
         try:
-            decision = (paused.hook, read_decision(stage, answer))
+            resumed = Resumed(paused.hook, read_decision(stage, answer), decided)
         except ValueError as error:
             raise RpcError.because(INVALID_PARAMS, f"decision: {error}") from None
         del self._paused_at[call_id]  # before anything is awaited: a pause is used once
         if time.monotonic() > until:
-            raise RpcError(NOT_OPEN, f"the pause is over: it could be answered for {self.host.pause_lasts:g} s")
+            lasts = self.host.settings.pause_lasts
+            raise RpcError(NOT_OPEN, f"the pause is over: it could be answered for {lasts:g} s")
         try:
-            outcome = await getattr(self.host, stage.name)(paused.payload, answered=decision, skip=decided)
-            require_taken(decision, outcome)
+            outcome = await getattr(self.host, stage.name)(paused.payload, resumed=resumed)
         except PicohookError:  # the answer is wrong, so the person has not been heard
             self._paused_at[call_id] = paused, decided, until
             raise
@@ -171,9 +171,8 @@ class RemoteTurn(Turn):
         """Keep the outcome for `resume`, if it is a pause."""
         if outcome.action == words.PAUSE:
             call_id = getattr(outcome.payload, "tool_call_id", None) or ""
-            stale = not_asked_again(self.host, outcome, payload)
-            until = time.monotonic() + self.host.pause_lasts
-            self._paused_at[call_id] = outcome, {*decided, *decided_in(outcome)} - stale, until
+            until = time.monotonic() + self.host.settings.pause_lasts
+            self._paused_at[call_id] = outcome, decided_by(outcome, payload, self.host.hooks, decided), until
 
     def _concluded_before_prompt(self, outcome: Outcome[Any]) -> None:
         if outcome.action in {words.CONTINUE, words.MODIFY}:

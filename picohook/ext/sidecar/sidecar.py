@@ -24,7 +24,7 @@ from .methods.tool_calls import TOOL_METHODS
 if TYPE_CHECKING:
     import os
 
-    from ...engine.engine import Engine
+    from ...host import Host
     from ...observe.log import Logger
 
 MAX_CLIENTS = 128
@@ -48,7 +48,7 @@ class Sidecar:
     """
 
     def __init__(
-        self, host: Engine, *, logger: Logger | None = None, limits: ConnectionLimits = LIMITS, grace: float = GRACE
+        self, host: Host, *, logger: Logger | None = None, limits: ConnectionLimits = LIMITS, grace: float = GRACE
     ) -> None:
         self._host = host
         self._log = Log(logger)

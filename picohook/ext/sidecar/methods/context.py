@@ -12,8 +12,9 @@ from ...control.control import ControlContext
 if TYPE_CHECKING:
     from collections.abc import Callable, Sized
 
+    from ....calls.caller import Caller
     from ....calls.tool_call import DecidedCall
-    from ....engine.engine import Engine
+    from ....host import Host
     from ....model.payloads import Meta
     from ....rpc.connection import Connection
     from ....sessions.base_session import BaseSession
@@ -26,7 +27,7 @@ MAX_OPEN = 1024
 class SidecarContext(ControlContext):
     """One connection. Its sessions and turns end with it."""
 
-    def __init__(self, host: Engine, connection: Connection, taken: set[str], end: Callable[[], None]) -> None:
+    def __init__(self, host: Host, connection: Connection, taken: set[str], end: Callable[[], None]) -> None:
         super().__init__(host, connection)
         self.outgoing = connection.outgoing
         """The requests to the client, which answers its own hooks."""
@@ -54,7 +55,7 @@ class SidecarContext(ControlContext):
             raise RpcError(NOT_OPEN, f"this connection has no turn {name!r} open")
         return self.turns[name]
 
-    def host_of(self, meta: Meta) -> Engine:
+    def host_of(self, meta: Meta) -> Caller:
         """The host of the session that the meta names, or the sidecar's host if that session is not open here."""
         session = self.sessions.get(meta.session_key)
         return self.host if session is None else session.host

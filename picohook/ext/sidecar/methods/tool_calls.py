@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 from pydantic import Field
 
 from ....calls.abort import AbortTurnError, PausedError
-from ....calls.tool_call import decide
 from ....model.decisions import CONTINUE
 from ....model.payloads import ToolCall, ToolResult
 from ....protocol.codec import encode
@@ -59,7 +58,7 @@ async def _decide(context: SidecarContext, call: ToolCall, *, approved: bool = F
     on_pause = _approval(call) if approved else None
     try:
         decided = await (
-            decide(context.host_of(call.meta), call, on_pause=on_pause)
+            context.host_of(call.meta).decide(call, on_pause=on_pause)
             if turn is None
             else turn.decide(call, on_pause=on_pause)
         )

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ....calls.abort import AbortTurnError
-from ....calls.tool_call import decide, ended
+from ....calls.tool_call import ended
 from ....errors import PicohookError
 from ....model.conversation import text_of
 from ....model.decisions import CONTINUE, Deny
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from ....calls.tool_call import DecidedCall
-    from ....engine.engine import Engine
+    from ....host import Host
     from ....model.decisions import Decision, Outcome
     from .vendor import AgentEvent, VendorAgent
 
@@ -36,7 +36,7 @@ _Key = tuple[str, str]
 class Decider:
     """Asks the hooks of one host, and remembers the calls that they have decided on."""
 
-    def __init__(self, host: Engine, vendor: VendorAgent) -> None:
+    def __init__(self, host: Host, vendor: VendorAgent) -> None:
         self._host, self._vendor = host, vendor
         self._decided: OrderedDict[_Key, DecidedCall] = OrderedDict()
         self._blocks: OrderedDict[str, int] = OrderedDict()
@@ -99,7 +99,7 @@ class Decider:
             reasons.append(reason)
             return CONTINUE
 
-        decided = await decide(self._host, call, on_pause=go_on)
+        decided = await self._host.decide(call, on_pause=go_on)
         if decided.result is not None:
             return _noted(HandlerAnswer("deny", shortened(decided.result.for_llm)), decided.outcomes)
         now = decided.call

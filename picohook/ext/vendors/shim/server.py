@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Awaitable, Callable, Iterable, Mapping
 
-    from ....engine.engine import Engine
+    from ....host import Host
     from ....observe.log import Log
     from ....rpc.listening_socket import ListeningSocket
     from .vendor import VendorAgent
@@ -76,7 +76,7 @@ class ShimHost:
     """Answers the events of one vendor's agent in one project."""
 
     def __init__(
-        self, host: Engine, vendor: VendorAgent, changed: Callable[[], bool], began: Callable[[str], str] | None = None
+        self, host: Host, vendor: VendorAgent, changed: Callable[[], bool], began: Callable[[str], str] | None = None
     ) -> None:
         """`changed` says whether the host's configuration has changed.
 

@@ -1,0 +1,317 @@
+"""Asks hooks at stages, and tells them of events."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import anyio
+
+from ..model.encoded import Encoded
+from ..model.events import Event, known_kind
+from ..model.payloads import (
+    NO_META,
+    Compaction,
+    Finish,
+    LLMRequest,
+    LLMResponse,
+    Meta,
+    Payload,
+    Prompt,
+    ToolCall,
+    ToolReturn,
+    deep_copy,
+)
+from ..model.spec import RespondRule
+from ..model.stages import (
+    AFTER_COMPACT,
+    AFTER_LLM,
+    AFTER_TOOL,
+    APPROVE_TOOL,
+    BEFORE_COMPACT,
+    BEFORE_FINISH,
+    BEFORE_LLM,
+    BEFORE_PROMPT,
+    BEFORE_TOOL,
+    STAGES,
+)
+from ..wire import words
+from .chain import Chain
+from .operation import NO_OPERATION
+from .respond import approved_answer
+from .resumed import Resumed
+from .seat import seats_named
+from .status import HostStatus
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Coroutine, Mapping
+    from typing import Unpack
+
+    from ..hooks.base import Hook
+    from ..model.decisions import Outcome
+    from ..model.spec import Timeouts
+    from ..model.stages import Stage
+    from .lifecycle import MountedHooks
+    from .listener import Listeners
+    from .operation import Operation, OperationKind
+    from .order import Arrangement
+    from .seat import Seat
+    from .settings import EventOf
+    from .tasks import Service
+
+P = TypeVar("P", bound=Payload)
+T = TypeVar("T")
+
+
+class Asker:
+    """Asks the hooks of one arrangement, and tells them of events. It has no life of its own: the mounted hooks have."""
+
+    def __init__(self, mounted_hooks: MountedHooks, listeners: Listeners) -> None:
+        self._mounted = mounted_hooks
+        self._arrangement: Arrangement = mounted_hooks
+        """The hooks that are asked and told."""
+        self._listeners = listeners
+
+    # Asking.
+
+    async def before_llm(self, request: LLMRequest | Mapping[str, Any]) -> Outcome[LLMRequest]:
+        """The request to send to the model."""
+        given = BEFORE_LLM.given(request)
+        owners = self._arrangement.owners
+        owners.offered(given)
+        return await self._ask(BEFORE_LLM, given, on_edit=owners.edited)
+
+    async def after_llm(self, response: LLMResponse | Mapping[str, Any]) -> Outcome[LLMResponse]:
+        """The response of the model, as hooks leave it."""
+        return await self._ask(AFTER_LLM, AFTER_LLM.given(response))
+
+    async def before_tool(
+        self, call: ToolCall | Mapping[str, Any], *, resumed: Resumed | None = None
+    ) -> Outcome[ToolCall]:
+        """Whether the tool is called, and with which arguments.
+
+        If a hook answers for a tool that it does not own, approvers have been asked before this outcome is returned. After a
+        pause, `resumed` has the decision in place of the hook that paused. Raises `PicohookError` if it cannot be taken.
+        """
+        outcome = await self._ask(BEFORE_TOOL, BEFORE_TOOL.given(call), resumed)
+        if outcome.action == words.RESPOND:
+            return await approved_answer(outcome, self._owns, self.approve_tool)
+        return outcome
+
+    def _owns(self, hook: str, call: ToolCall) -> bool:
+        """Whether the hook may answer the call without approval."""
+        mounted = self._arrangement.by_name.get(hook)
+        rule = RespondRule.APPROVE if mounted is None else mounted.hook.spec.respond
+        return rule is RespondRule.OWN and self._arrangement.owners.owns(hook, call)
+
+    async def approve_tool(self, call: ToolCall | Mapping[str, Any]) -> Outcome[ToolCall]:
+        """Whether all approvers say yes. Without approvers, the call is approved."""
+        return await self._ask(APPROVE_TOOL, APPROVE_TOOL.given(call))
+
+    async def before_prompt(self, prompt: Prompt | Mapping[str, Any]) -> Outcome[Prompt]:
+        """The user's prompt, before the agent acts on it.
+
+        If a hook refuses it with feedback, the feedback becomes the prompt, and the other hooks are asked about the feedback.
+        If another hook refuses that too, the turn is aborted.
+        """
+        refused = await self._ask(BEFORE_PROMPT, BEFORE_PROMPT.given(prompt))
+        if refused.action != words.RETRY:
+            return refused
+        instead = refused.payload.model_copy(update={"prompt": refused.feedback or refused.payload.prompt})
+        outcome = await self._ask(BEFORE_PROMPT, instead, Resumed(skip=(refused.hook,)))
+        trail = refused.trail + outcome.trail
+        if outcome.action == words.RETRY:
+            reason = f"hook {refused.hook} refused the prompt, and hook {outcome.hook} its replacement: "
+            return replace(outcome, action=words.ABORT_TURN, reason=reason + outcome.feedback, feedback="", trail=trail)
+        action = words.MODIFY if outcome.action == words.CONTINUE else outcome.action
+        whole = replace(outcome, action=action, trail=trail)
+        whole.asked = outcome.asked  # the payload is the same object
+        return whole
+
+    async def before_finish(
+        self, finish: Finish | Mapping[str, Any], *, resumed: Resumed | None = None
+    ) -> Outcome[Finish]:
+        """Whether the turn may end with this response. `resumed` is as at `before_tool`."""
+        return await self._ask(BEFORE_FINISH, BEFORE_FINISH.given(finish), resumed)
+
+    async def before_compact(self, compaction: Compaction | Mapping[str, Any]) -> Outcome[Compaction]:
+        """Whether the messages are compacted, and which ones."""
+        return await self._ask(BEFORE_COMPACT, BEFORE_COMPACT.given(compaction))
+
+    async def after_compact(self, compaction: Compaction | Mapping[str, Any]) -> Outcome[Compaction]:
+        """The messages after they were compacted."""
+        return await self._ask(AFTER_COMPACT, AFTER_COMPACT.given(compaction))
+
+    async def after_tool(self, returned: ToolReturn | Mapping[str, Any]) -> Outcome[ToolReturn]:
+        """The result of a tool call, as hooks leave it."""
+        return await self._ask(AFTER_TOOL, AFTER_TOOL.given(returned))
+
+    async def ask(
+        self, stage: str, payload: Payload | Mapping[str, Any], *, resumed: Resumed | None = None
+    ) -> Outcome[Any]:
+        """Run the chain of one stage, by its name. Approvers are not asked about a hook's answer for a tool."""
+        row = STAGES[stage]
+        return await self._ask(row, row.given(payload), resumed)
+
+    def ask_hook(
+        self, name: str, stage: Stage[P], encoded: Encoded[P], *, within: float = math.inf
+    ) -> Coroutine[Any, Any, Outcome[P]]:
+        """Ask one hook alone, for at most `within` seconds. The trail is empty if it is not asked at this stage."""
+        return self._ask(stage, encoded.payload, only=name, encoded=encoded, within=within)
+
+    async def _ask(
+        self,
+        stage: Stage[P],
+        payload: P,
+        resumed: Resumed | None = None,
+        *,
+        on_edit: Callable[[Hook, P, P], None] | None = None,
+        only: str | None = None,
+        encoded: Encoded[P] | None = None,
+        within: float = math.inf,
+    ) -> Outcome[P]:
+        """Run the chain of one stage with the hooks that are asked now, and show it to the listeners."""
+        arrangement, listeners = self._arrangement, self._listeners
+        clock = arrangement.require_here().now
+        generation = arrangement.generations[stage.name]
+        seats = generation.seats if only is None else seats_named(only, generation.seats)
+        decided: tuple[Seat, ...] = ()
+        if resumed is not None:
+            resumed.require_allowed(stage)
+            seats, decided = resumed.seats(seats, arrangement.by_name)
+        account = None
+        if listeners.all:
+            account = listeners.begin(stage, payload)
+            payload = account.payload
+            if resumed is not None:
+                account.resumed(resumed)
+        generation.running += 1
+        try:
+            if encoded is None or account is not None or (seats and seats[0].guard):
+                encoded = Encoded(payload)
+            end = clock() + (within if stage.approves else min(generation.budget, within))
+            chain = Chain(stage, encoded, clock, end, account)
+            chain.on_edit = on_edit
+            outcome = await chain.run(seats, decided)
+        except BaseException as error:
+            if account is not None:
+                account.abandoned(error)
+            raise
+        finally:
+            generation.leave()
+        if account is not None:
+            account.concluded(outcome)
+        if listeners.on_change:
+            listeners.changed(replace(outcome, payload=deep_copy(outcome.payload), result=deep_copy(outcome.result)))
+        if resumed is not None:
+            resumed.require_taken(outcome)
+        return outcome
+
+    def operation(self, kind: OperationKind, payload: Payload) -> Operation:
+        """Begin a turn, a model call or a tool call, for the listeners that see them."""
+        return self._listeners.operation(kind, payload) if self._listeners.all else NO_OPERATION
+
+    def fingerprint(self, name: str) -> str:
+        """A fingerprint of the hook's settings, to see whether they have changed; empty if it is not mounted."""
+        mounted = self._arrangement.by_name.get(name)
+        return "" if mounted is None else mounted.hook.spec.fingerprint
+
+    def forget(self, session_id: str) -> None:
+        """Forget which tools hooks own in this session, which is over."""
+        self._arrangement.owners.forget(session_id)
+
+    def begin_task(self, work: Callable[[], Awaitable[T]]) -> Service[T]:
+        """Do something in a task of the host's own. It continues if its caller is cancelled, until the host ends."""
+        return self._mounted.begin(work)
+
+    # What is asked.
+
+    @property
+    def hooks(self) -> tuple[Hook, ...]:
+        """The hooks that are asked and told."""
+        return self._arrangement.hooks
+
+    def asked_at(self, stage: str) -> tuple[Hook, ...]:
+        """The hooks that are asked at a stage, in order."""
+        return tuple(seat.hook for seat in self._arrangement.generations[stage].seats)
+
+    def may_ask(self, stage: Stage[P], payload: P) -> tuple[Hook, ...]:
+        """The hooks that may be asked at a stage about this payload, whose fields that can be edited are not known yet."""
+        return tuple(seat.hook for seat in self._arrangement.generations[stage.name].seats if seat.may_want(payload))
+
+    def status(self) -> HostStatus:
+        """The state of the host and of each hook."""
+        hooks = tuple(hook.status() for hook in self.hooks)
+        held = self._mounted.containment
+        tier, lacks = ("none", {}) if held is None else (held.tier or "none", dict(held.unable))
+        return HostStatus(hooks, tier, self._mounted.log.failures, lacks)
+
+    @property
+    def timeouts(self) -> Timeouts:
+        """The timeouts of hooks that set none of their own."""
+        return self._mounted.timeouts
+
+    @property
+    def inherited(self) -> bool:
+        """Whether this process is a child that the host's own process forked while the host ran."""
+        return self._mounted.inherited
+
+    # Events.
+
+    def emit(
+        self,
+        kind: str,
+        payload: Mapping[str, Any] | None = None,
+        *,
+        meta: Meta | None = None,
+        about: Payload | None = None,
+    ) -> None:
+        """Tell the observers of an event, without waiting: they get it in the event loop's next round.
+
+        `about` is the payload that the event is about, such as a `ToolCall`. The event takes its place, and its meta unless
+        `meta` is given. Raises `PicohookError` for an unknown kind, and `EncodeError` for a payload that has no JSON form.
+        """
+        self._arrangement.require_here()
+        kind = known_kind(kind)
+        audience = self._arrangement.audiences[kind]
+        if not audience.hooks and not self._listeners.all:
+            return
+        event = Event(kind, payload or {}, meta or (NO_META if about is None else about.meta), about)
+        audience = audience.wanting(event)
+        if audience.in_process or self._listeners.all:
+            event = event.deep_copy()  # the caller may change its own before the event is handed on
+        for dialect in audience.dialects:
+            event.line(dialect)  # encoded now, to raise the caller's mistake: a payload without a JSON form
+        if self._listeners.all:
+            self._listeners.happened(event)
+        if audience.hooks or self._listeners.all:
+            self._mounted.events.put(event, audience.hooks)
+
+    async def emit_and_wait(self, kind: str, payload: Mapping[str, Any] | None = None, **of: Unpack[EventOf]) -> None:
+        """Tell the observers of an event, and wait until each has it.
+
+        A process has the event when it is written, within the observer timeout. A hook that runs anew for each event has it
+        when the hook is done, within its own timeout. So has a callback of Blade or of the worker that cleans up. An observer
+        that takes longer is logged, and is not waited for.
+        """
+        mounted_hooks = self._mounted
+        self.emit(kind, payload, **of)
+        mounted_hooks.events.flush()
+        now = self._arrangement.require_here().now
+        begun = now()
+
+        async def wait_for(hook: Hook) -> None:
+            own, setting = hook.event_timeout
+            patience = mounted_hooks.timeouts.observer if own is None else own
+            if not await hook.flushed(begun + patience) and now() >= begun + patience:
+                mounted_hooks.log.warning(
+                    "stopped waiting for an observer",
+                    hook=hook.name,
+                    kind=kind,
+                    why=f"it was not done with the event after {patience:g} s, its {setting}",
+                )
+
+        async with anyio.create_task_group() as tasks:
+            for hook in self._arrangement.audiences[known_kind(kind)].hooks:
+                tasks.start_soon(wait_for, hook)
