@@ -1,10 +1,10 @@
 # The methods that `BlockingHost` has of `Host`, for type checkers. `make stub` writes this file.
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any, Unpack
 
 from .calls.model_call import DecidedRequest
 from .calls.tool_call import DecidedCall, OnPause, ToolRun
-from .engine.engine import Answered
+from .engine.resumed import Resumed
 from .engine.settings import EventOf
 from .engine.status import HostStatus, Reloaded
 from .hooks.base import Hook
@@ -29,22 +29,17 @@ class BlockingMethods:
     def before_llm(self, request: LLMRequest | Mapping[str, Any]) -> Outcome[LLMRequest]: ...
     def after_llm(self, response: LLMResponse | Mapping[str, Any]) -> Outcome[LLMResponse]: ...
     def before_tool(
-        self, call: ToolCall | Mapping[str, Any], *, answered: Answered | None = None, skip: Collection[str] = ()
+        self, call: ToolCall | Mapping[str, Any], *, resumed: Resumed | None = None
     ) -> Outcome[ToolCall]: ...
     def approve_tool(self, call: ToolCall | Mapping[str, Any]) -> Outcome[ToolCall]: ...
     def after_tool(self, returned: ToolReturn | Mapping[str, Any]) -> Outcome[ToolReturn]: ...
     def before_finish(
-        self, finish: Finish | Mapping[str, Any], *, answered: Answered | None = None, skip: Collection[str] = ()
+        self, finish: Finish | Mapping[str, Any], *, resumed: Resumed | None = None
     ) -> Outcome[Finish]: ...
     def before_compact(self, compaction: Compaction | Mapping[str, Any]) -> Outcome[Compaction]: ...
     def after_compact(self, compaction: Compaction | Mapping[str, Any]) -> Outcome[Compaction]: ...
     def ask(
-        self,
-        stage: str,
-        payload: Payload | Mapping[str, Any],
-        *,
-        answered: Answered | None = None,
-        skip: Collection[str] = (),
+        self, stage: str, payload: Payload | Mapping[str, Any], *, resumed: Resumed | None = None
     ) -> Outcome[Any]: ...
     def decide(
         self, call: ToolCall | Mapping[str, Any], *, known: DecidedCall | None = None, on_pause: OnPause | None = None

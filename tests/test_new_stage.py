@@ -47,7 +47,7 @@ def test_a_new_stage_needs_a_row_a_payload_and_a_method_of_the_host(tmp_path):
     shutil.copytree(SOURCES, package)
     insert(package / "model" / "payloads.py", PAYLOAD)
     insert(package / "model" / "stages.py", ROW, before="STAGES: dict")
-    insert(package / "engine" / "engine.py", METHOD, before="    async def ask(")
+    insert(package / "engine" / "asker.py", METHOD, before="    async def ask(")
     here = tmp_path / "here"
     here.mkdir()
     environment = {**os.environ, "PYTHONPATH": str(package.parent), "HOME": str(tmp_path)}

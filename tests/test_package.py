@@ -266,7 +266,7 @@ class TestPublicNames:
         assert all(issubclass(getattr(picohook, name), picohook.PicohookError) for name in errors)
 
 
-INTERNAL = {"Encoded", "Reloader", "Service", "SessionHooks", "Spawner"}
+INTERNAL = {"Encoded", "Listeners", "MountedHooks", "Reloader", "Service", "SessionHooks", "Spawner"}
 """Classes that only picohook's own rooms get from the methods of `Host`."""
 
 MADE_BY_A_HOST = {"Session", "Turn"}

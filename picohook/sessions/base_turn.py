@@ -101,7 +101,9 @@ class BaseTurn:
     async def __aenter__(self) -> Self:
         self.session.require_open()
         if self._resumed is not None:
-            await use(self.host.settings, self._resumed[0])
+            settings = self.host.settings
+            assert settings.used_pauses is not None  # `Session.resume` requires it
+            await use(self._resumed[0], settings.used_pauses, settings.pause_lasts)
             self._is_used = True
         self._open = True
         if self._parent is None:

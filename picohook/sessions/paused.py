@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from typing import Self
 
-    from ..calls.caller import CallSettings
     from ..engine.asker import Asker
+    from ..engine.used_pauses import UsedPauses
 
 VERSION: Final = 1
 
@@ -186,11 +186,9 @@ def _uptime() -> tuple[str, float]:
 # Resuming.
 
 
-async def use(settings: CallSettings, paused: PausedTurn) -> None:
+async def use(paused: PausedTurn, store: UsedPauses, pause_lasts: float) -> None:
     """Count a paused turn as used. Raises `PicohookError` if it cannot be used: then a person has to be asked again."""
-    store = settings.used_pauses
-    assert store is not None  # `Session.resume` requires it
-    lasts = paused.lasts if paused.authentic else min(paused.lasts, settings.pause_lasts)
+    lasts = paused.lasts if paused.authentic else min(paused.lasts, pause_lasts)
     if paused.age > lasts:
         raise PicohookError(f"the pause is over: it could be answered for {lasts:g} s. Ask the person again")
     try:

@@ -133,11 +133,14 @@ def chain(clock: Clock, payloads: dict[str, Any]):
         timeout: float = 5.0,
         decided: Sequence[Seat] = (),
         clock: Callable[[], float] = clock,
+        on_edit: Callable[..., None] | None = None,
         **more: Any,
     ) -> Any:
         seats = [Seat(hook, timeout, hook.spec.filter) for hook in hooks]
         encoded = Encoded(payloads[stage] if payload is None else payload)
         end = NEVER if STAGES[stage].approves else clock() + budget
-        return await Chain(STAGES[stage], encoded, clock, end, **more).run(seats, decided)
+        made = Chain(STAGES[stage], encoded, clock, end, **more)
+        made.on_edit = on_edit
+        return await made.run(seats, decided)
 
     return run

@@ -95,7 +95,7 @@ class TestOrderAndFold:
     async def test_the_listener_for_edits_gets_the_hook_of_each_edit(self, chain, says, payloads):
         heard = []
         hooks = [says("a", adds("a")), says("b", CONTINUE), says("c", ValueError("no")), says("d", adds("d"))]
-        outcome = await chain("before_tool", *hooks, edited=lambda hook, *change: heard.append((hook.name, *change)))
+        outcome = await chain("before_tool", *hooks, on_edit=lambda hook, *change: heard.append((hook.name, *change)))
         (first, before, between), (second, again, after) = heard
         assert (first, second) == ("a", "d")
         assert before is payloads["before_tool"]

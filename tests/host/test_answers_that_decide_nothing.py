@@ -16,6 +16,7 @@ from picohook import (
     Modify,
     Recorder,
     Respond,
+    Resumed,
     Timeouts,
     ToolCall,
     ToolResult,
@@ -230,7 +231,7 @@ class TestResultsAsModels:
         path = tmp_path / "record.jsonl"
         said = ("gone", Respond(ToolResult(for_llm="x", async_=True)))
         async with Host([], timeouts=FAR, listeners=[Recorder(path)]) as host:
-            outcome = await host.ask("before_tool", CALL, answered=said)
+            outcome = await host.ask("before_tool", CALL, resumed=Resumed(*said))
         assert outcome.result == ToolResult(for_llm="x", async_=True)
         begin = next(line for line in map(json.loads, path.read_text().splitlines()) if line["type"] == "begin")
         assert begin["said"]["result"]["async"] is True

@@ -19,6 +19,7 @@ from picohook import (
     PicohookError,
     RequiredListener,
     Respond,
+    Resumed,
     ToolCall,
 )
 
@@ -134,19 +135,19 @@ async def test_each_try_is_seen_before_it_is_made_and_why_the_last_one_failed_af
 async def test_a_chain_resumed_after_a_pause_names_the_answered_hook_and_those_that_have_decided():
     seen = []
 
-    class Resumed(Account):
-        def resumed(self, answered, skip):
-            seen.append((answered, set(skip)))
+    class Watching(Account):
+        def resumed(self, resumed):
+            seen.append(resumed)
 
     class Watch(Listener):
         def begin(self, stage, payload):
-            return Resumed(stage, payload)
+            return Watching(stage, payload)
 
     hooks = [FunctionHook(name, {"before_tool": deny}) for name in "abc"]
     async with Host(hooks, listeners=[Watch()]) as host:
         await host.before_tool(ToolCall(tool="bash"))
-        outcome = await host.ask("before_tool", {"tool": "bash"}, answered=("b", Continue()), skip={"a"})
-    assert seen == [(("b", Continue()), {"a"})]
+        outcome = await host.ask("before_tool", {"tool": "bash"}, resumed=Resumed("b", Continue(), {"a"}))
+    assert seen == [Resumed("b", Continue(), {"a"})]
     assert [entry.hook for entry in outcome.trail] == ["b", "c"]
 
 

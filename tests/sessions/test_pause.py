@@ -26,6 +26,7 @@ from picohook import (
     PausedError,
     PicohookError,
     Respond,
+    Resumed,
     Retry,
     RetryLimitError,
     Skip,
@@ -169,7 +170,7 @@ async def test_a_stage_that_is_asked_alone_refuses_a_wrong_answer_before_any_hoo
         with pytest.raises(
             PicohookError, match=f"{type(decision).__name__} is not a valid answer for a hook that paused at"
         ):
-            await host.before_tool(*calls("rm"), answered=("h", decision))
+            await host.before_tool(*calls("rm"), resumed=Resumed("h", decision))
     assert (paused.asked, other.asked) == ([], [])
 
 

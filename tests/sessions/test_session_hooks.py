@@ -22,6 +22,7 @@ from picohook import (
     PausedError,
     PicohookError,
     Retry,
+    Session,
     ToolCall,
     ToolResult,
     blade_hooks,
@@ -55,9 +56,9 @@ async def test_hooks_of_one_session_are_not_asked_in_another_even_with_the_same_
 async def test_a_session_that_is_begun_from_another_ones_host_does_not_have_its_hooks():
     outer, inner = FakeHook("outer", {"before_tool": None}), FakeHook("inner", {"before_tool": None})
     async with host_with() as host, host.session("s1", hooks=[outer]) as session:
-        async with session.host.session("s2", hooks=[inner]) as another:
+        async with Session(session.host, "s2", hooks=[inner]) as another:
             await one_tool(another)
-        await session.host.mount(late := FakeHook("late", {"before_tool": None}))  # that is still the whole host's
+        await host.mount(late := FakeHook("late", {"before_tool": None}))
         await one_tool(session)
         assert host.hooks == (late,)
         assert [status.name for status in session.host.status().hooks] == ["late", "outer@session"]
@@ -426,7 +427,7 @@ async def test_blades_abort_of_a_single_call_ends_the_session_too(how):
         with pytest.raises(HardAbortError, match="ended the session: dangerous"):
             session.turn("next")
         assert other.turn("a session of its own")
-        assert session.host.session("s2").turn("and so is one that is begun from its host")
+        assert Session(session.host, "s2").turn("and so is one that is begun from its host")
 
 
 async def test_the_error_of_a_session_that_ended_without_a_reason_is_a_whole_sentence():

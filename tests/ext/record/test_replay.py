@@ -10,7 +10,7 @@ from collections import Counter
 import anyio
 import pytest
 
-from picohook import Continue, FunctionHook, Host, Modify, Notes, Recorder, Respond, Retry, ToolCall
+from picohook import Continue, FunctionHook, Host, Modify, Notes, Recorder, Respond, Resumed, Retry, ToolCall
 from picohook.ext.record.reader import Record
 from picohook.ext.record.replay import Replay, choose_hook, recorded_hooks, same
 from picohook.testing import hook_process
@@ -260,7 +260,7 @@ async def test_a_chain_that_was_resumed_after_a_pause_is_resumed_again(path):
     recorded, again = [], []
     said = "b", Modify({"tool": "sh"}, reason="asked somebody", notes=Notes(inject_messages=({"role": "user"},)))
     async with Host(hooks(recorded), listeners=[Recorder(path)]) as host:
-        outcome = await host.before_tool(ToolCall(tool="bash"), answered=said, skip={"a"})
+        outcome = await host.before_tool(ToolCall(tool="bash"), resumed=Resumed(*said, skip={"a"}))
     compared, _ = await replayed(path, hooks(again))
     assert (outcome.payload.tool, recorded) == ("sh", [("c", "sh")])
     assert (changed(compared), len(compared), again) == ([], 1, recorded)
@@ -282,7 +282,7 @@ async def test_a_guard_that_decided_before_a_pause_may_not_change_the_call_in_a_
     guard = FunctionHook("guard", {"before_tool": lambda call: Continue()}, guard=True, priority=1)
     async with Host([guard], listeners=[Recorder(path)]) as host:
         said = ("boss", Modify({"tool": "changed"}))
-        await host.before_tool(ToolCall(tool="bash"), answered=said, skip={"guard"})
+        await host.before_tool(ToolCall(tool="bash"), resumed=Resumed(*said, skip={"guard"}))
     (hook,) = processes(guard='def before_tool(params):\n    return {"action": "modify", "call": {"tool": "other"}}')
     answers, _ = await replayed_alone(path, "guard", hook.command)
     assert [one.replayed["action"] for one in answers] == ["failed"]

@@ -27,6 +27,8 @@ MAX_OPEN = 1024
 class SidecarContext(ControlContext):
     """One connection. Its sessions and turns end with it."""
 
+    host: Host
+
     def __init__(self, host: Host, connection: Connection, taken: set[str], end: Callable[[], None]) -> None:
         super().__init__(host, connection)
         self.outgoing = connection.outgoing
