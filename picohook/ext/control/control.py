@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Mapping
 
-    from ...engine.status import Reloaded
     from ...engine.engine import Engine
+    from ...engine.status import Reloaded
     from ...observe.log import Log
 
 MAX_CLIENTS = 32
