@@ -80,9 +80,9 @@ class CompileCore(BuildHookInterface):
 
 def _compile(scratch: Path) -> list[Path]:
     """Returns the extensions. Raises `RuntimeError` if there is no C compiler, or mypyc has another runtime."""
-    from mypyc.build import include_dir, mypycify  # noqa: PLC0415 - a plain build does not have these
-    from setuptools import Distribution  # noqa: PLC0415
-    from setuptools.errors import CompileError  # noqa: PLC0415
+    from mypyc.build import include_dir, mypycify  # a plain build does not have these
+    from setuptools import Distribution
+    from setuptools.errors import CompileError
 
     options = ["--config-file=", "--ignore-missing-imports", f"--cache-dir={scratch / 'cache'}"]
     sources = [f"picohook/{module}.py" for module in COMPILED]

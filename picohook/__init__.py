@@ -249,7 +249,7 @@ if TYPE_CHECKING:
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module  # noqa: PLC0415 - a hook on `picohook.sdk` never needs it
+    from importlib import import_module  # a hook on `picohook.sdk` never needs it
 
     value = getattr(import_module(f".{_HOME[name]}", __name__), name)
     globals()[name] = value

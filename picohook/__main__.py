@@ -12,7 +12,7 @@ def main() -> None:
     """Run the command line."""
     if sys.argv[1:] == ["--version"]:
         # Scripts ask it often: the imports of the other commands are left out.
-        from .wire.version import VERSION  # noqa: PLC0415
+        from .wire.version import VERSION
 
         try:
             os.write(1, f"picohook {VERSION}\n".encode())
@@ -23,9 +23,9 @@ def main() -> None:
         return
     if sys.argv[1:2] == ["shim-client"]:
         # The entries of a project's hook file run it at each event.
-        import posix  # noqa: PLC0415 - for this one alone
+        import posix  # for this one alone
 
-        from .ext.vendors.shim.alone import ask_host  # noqa: PLC0415
+        from .ext.vendors.shim.alone import ask_host
 
         own = posix.environ.pop(b"PICOHOOK_PYTHONPATH", b"")  # see `shim_entry`
         if own:
@@ -36,7 +36,7 @@ def main() -> None:
         ask_host.main()
     gc.disable()  # imports make many objects and no garbage; `load_command` enables it
     try:
-        from .cli.app import run  # noqa: PLC0415
+        from .cli.app import run
 
         run()
     except KeyboardInterrupt:

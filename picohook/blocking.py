@@ -140,7 +140,7 @@ class _LoopInThread:
 
 
 def _in_thread(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    from anyio.to_thread import run_sync  # noqa: PLC0415 - only where a function is given
+    from anyio.to_thread import run_sync  # only where a function is given
 
     async def call(argument: Any) -> Any:
         # It is cancelled only when the program is interrupted: then the program does not wait for a tool that blocks.

@@ -74,7 +74,7 @@ def built_in() -> tuple[Installed, ...]:
 @cache
 def others() -> tuple[tuple[Installed, ...], tuple[Broken, ...]]:
     """The extensions of other packages, and those that cannot be used."""
-    from importlib.metadata import entry_points  # noqa: PLC0415 - only a key that picohook lacks needs it
+    from importlib.metadata import entry_points  # only a key that picohook lacks needs it
 
     found = [_load(point) for point in sorted(entry_points(group=GROUP), key=lambda point: point.name)]
     return (
@@ -87,7 +87,7 @@ def _load(point: EntryPoint) -> Installed | Broken:
     package = f"{point.dist.name} {point.dist.version}" if point.dist else point.value
     try:
         row = point.load()
-    except Exception as error:  # noqa: BLE001 - a package can fail in any way, and other hosts do without it
+    except Exception as error:  # a package can fail in any way, and other hosts do without it
         return Broken(package, f"{point.value} cannot be imported: {type(error).__name__}: {error}")
     wrong = next(_mistakes(row), "")
     return Broken(package, wrong) if wrong else Installed(row, package)

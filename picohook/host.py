@@ -71,7 +71,7 @@ class Host(Engine, Caller):
         if isinstance(hooks, str | os.PathLike):
             raise PicohookError(f"Host takes hooks, not a file: Host.from_config({os.fspath(hooks)!r}) reads it")
         if watch:
-            from .reload.watch import require_watchfiles  # noqa: PLC0415 - an extra
+            from .reload.watch import require_watchfiles  # an extra
 
             require_watchfiles()
             if _source is None:
@@ -108,7 +108,7 @@ class Host(Engine, Caller):
         Naming the file is consent to run its hooks. `picoclaw` is the version of PicoClaw that the hooks are run for:
         "0.2.8" (the default), "0.2.9" or "0.2.9+edits". The other settings are those of `HostSettings`.
         """
-        from .projects import layers, system_layer  # noqa: PLC0415 - hosts built in code do without parsers
+        from .projects import layers, system_layer  # hosts built in code do without parsers
 
         read = functools.partial(layers.named, path, picoclaw=picoclaw, system=_system)
         return cls._of(read, [path, *system_layer.candidates()], settings)
@@ -131,7 +131,7 @@ class Host(Engine, Caller):
         with `required`, this raises `ConfigError`. The files of the dialects `without`, such as "claude", are left out. The
         settings are those of `from_config`.
         """
-        from .projects import layers  # noqa: PLC0415 - hosts built in code do without parsers
+        from .projects import layers  # hosts built in code do without parsers
 
         here = layers.start_of(directory)
         read = functools.partial(
@@ -148,12 +148,12 @@ class Host(Engine, Caller):
         *,
         trusted: bool = True,
     ) -> Self:
-        from .projects.source import Source  # noqa: PLC0415 - hosts built in code do without
+        from .projects.source import Source  # hosts built in code do without
 
         source = Source(read, *places, asks_models=settings.get("complete") is None)
         config = source.layers = source.read()
         if any(one.audit for one in config.configs):
-            from .ext.audit.logs import audit_logs  # noqa: PLC0415 - most keep none
+            from .ext.audit.logs import audit_logs  # most keep none
 
             settings["listeners"] = (*audit_logs(config.configs), *settings.get("listeners", ()))
         return cls(
@@ -174,7 +174,7 @@ class Host(Engine, Caller):
 
         Without a path or hooks it has the hooks that `discover` finds. Raises as `from_config` and `discover` do.
         """
-        from .blocking import BlockingHost  # noqa: PLC0415 - it needs a thread, most hosts do not
+        from .blocking import BlockingHost  # it needs a thread, most hosts do not
 
         if source is None:
             return BlockingHost(cls.discover(**settings))
@@ -184,16 +184,16 @@ class Host(Engine, Caller):
 
     async def _begin(self, mounted_hooks: MountedHooks, hooks: list[Hook]) -> None:
         if self._source is not None:
-            from .reload.reloader import Reloader  # noqa: PLC0415 - hosts built in code do without
+            from .reload.reloader import Reloader  # hosts built in code do without
 
             self._reloader = Reloader(self._source, hooks, mounted_hooks, self._prover)
         if self._control is not None:
-            from .ext.control.control import open_control  # noqa: PLC0415 - for hosts that have one
+            from .ext.control.control import open_control  # for hosts that have one
 
             self.begin_task((await open_control(self, self._control, mounted_hooks.log)).run)
         await super()._begin(mounted_hooks, hooks)
         if self._watch:
-            from .reload.watch import keep_watching  # noqa: PLC0415 - an extra
+            from .reload.watch import keep_watching  # an extra
 
             self.begin_task(functools.partial(keep_watching, self, mounted_hooks.log))
 
@@ -229,6 +229,6 @@ class Host(Engine, Caller):
         Takes the settings of `Session` by name: agent_id, channel, chat_id, context, deliver, show, and `hooks`, the hooks of
         this session alone.
         """
-        from .sessions.session import Session  # noqa: PLC0415 - programs that ask single stages do not need it
+        from .sessions.session import Session  # programs that ask single stages do not need it
 
         return Session(self, session_id, **about)

@@ -254,7 +254,7 @@ def run_code(source: str | bytes, name: str, argv: list[str], directory: str) ->
     atexit.register(main.__dict__.clear)  # as at a usual end: open files are flushed
     try:
         exec(compile(source, name, "exec", dont_inherit=True), main.__dict__)
-    except Exception as error:  # noqa: BLE001 - as Python tells of it
+    except Exception as error:  # as Python tells of it
         trace = error.__traceback__
         sys.excepthook(type(error), error.with_traceback(trace and trace.tb_next), None)
         raise SystemExit(1) from None

@@ -177,7 +177,7 @@ def work(session: pytest.Session, name: str, numbers: Iterator[int], written: co
             number = following
         coverage.save()
         code = 0
-    except BaseException:  # noqa: BLE001 - shown here, and its tests fail
+    except BaseException:  # shown here, and its tests fail
         traceback.print_exc()
     with contextlib.suppress(OSError):
         written.send((OVER, []))

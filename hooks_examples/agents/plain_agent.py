@@ -123,7 +123,7 @@ class Message:
 
 def openai(base_url: str, api_key: str | None = None) -> Model:
     """An OpenAI-compatible endpoint."""
-    import httpx  # noqa: PLC0415 - the script does without
+    import httpx  # the script does without
 
     url = f"{base_url.rstrip('/')}/chat/completions"
     headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}

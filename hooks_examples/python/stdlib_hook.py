@@ -66,7 +66,7 @@ def answer(method: str, params: dict[str, Any]) -> dict[str, Any]:
         return {"error": {"code": -32601, "message": f"no such method: {method}"}}
     try:
         return {"result": METHODS[method](params)}
-    except Exception as error:  # noqa: BLE001 - only this call has failed, not the hook
+    except Exception as error:  # only this call has failed, not the hook
         traceback.print_exc()
         return {"error": {"code": -32603, "message": type(error).__name__}}
 

@@ -244,7 +244,7 @@ async def value_of(execute: Callable[[ToolCall], Any], call: ToolCall) -> Any:
     try:
         returned = execute(call)
         return await returned if hasattr(returned, "__await__") else returned
-    except Exception as error:  # noqa: BLE001 - a tool can fail in any way
+    except Exception as error:  # a tool can fail in any way
         return error
 
 
@@ -282,7 +282,7 @@ def _result_of(value: Any) -> tuple[ToolResult, str | None]:
     if not isinstance(value, Exception):
         try:
             return as_tool_result(value), None
-        except Exception as failure:  # noqa: BLE001 - an object of a program's own can fail in any way
+        except Exception as failure:  # an object of a program's own can fail in any way
             value = failure
     if (ended_all := hard_abort_in(value)) is not None:
         raise ended_all from None  # the hard abort of a turn inside the tool

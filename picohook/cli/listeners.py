@@ -75,7 +75,7 @@ def listeners(
     if otel:
         made.append(_telemetry())
     if record is not None:
-        from ..ext.record.recorder import Recorder  # noqa: PLC0415 - only with --record
+        from ..ext.record.recorder import Recorder  # only with --record
 
         made.append(Recorder(record, wire=wire))
     if wire:
@@ -108,7 +108,7 @@ def show_line(line: RawLine) -> None:
 
 
 def _telemetry() -> Listener:
-    from ..ext.otel.listener import OpenTelemetry  # noqa: PLC0415 - an extra
+    from ..ext.otel.listener import OpenTelemetry  # an extra
 
     made = OpenTelemetry()
     if not made.is_set_up:

@@ -90,9 +90,9 @@ def table(
 
     If there are more rows than lines, the last line says how many rows are not shown.
     """
-    from rich.console import Group  # noqa: PLC0415 - not where the output is JSON
-    from rich.table import Table  # noqa: PLC0415
-    from rich.text import Text  # noqa: PLC0415
+    from rich.console import Group  # not where the output is JSON
+    from rich.table import Table
+    from rich.text import Text
 
     hidden = 0 if height is None or len(rows) <= height else len(rows) - height + 1
     shown = columns.fitting(rows, width)

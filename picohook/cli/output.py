@@ -36,15 +36,15 @@ def line(text: str = "", *, style: str = "", cut: bool = False) -> None:
     if not _is_terminal():
         verbatim(escape(text).rstrip())
         return
-    from rich.text import Text  # noqa: PLC0415 - only for terminals
+    from rich.text import Text  # only for terminals
 
     show(Text(escape(text), style=style), cut=cut)
 
 
 def pairs(rows: Iterable[tuple[str, str]], *, styles: Mapping[str, str] | None = None) -> None:
     """Print names and values as two columns. Names are dim, unless `styles` has a style for them."""
-    from rich.table import Table  # noqa: PLC0415
-    from rich.text import Text  # noqa: PLC0415
+    from rich.table import Table
+    from rich.text import Text
 
     grid = Table.grid(padding=(0, 2))
     for name, value in rows:
@@ -66,8 +66,8 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: Col
                 "  ".join(f"{cell:{'>' if name in numbers else '<'}{width}}" for name, cell, width in padded).rstrip()
             )
         return
-    from rich.table import Table  # noqa: PLC0415
-    from rich.text import Text  # noqa: PLC0415
+    from rich.table import Table
+    from rich.text import Text
 
     made = Table(box=None, padding=(0, 2, 0, 0), header_style="bold", pad_edge=False)
     for column in columns:
@@ -105,7 +105,7 @@ def _write(text: str) -> None:
         # Buffered text is dropped: otherwise it fails again when the interpreter ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
         if isinstance(failure, BrokenPipeError):
-            from typer import Exit  # noqa: PLC0415 - rarely needed
+            from typer import Exit  # rarely needed
 
             raise Exit(
                 1
@@ -124,7 +124,7 @@ def _console() -> Console:
 
 def console() -> Console:
     """Make a console for stdout. Only a terminal has colour and a width."""
-    from rich.console import Console  # noqa: PLC0415
+    from rich.console import Console
 
     terminal = _is_terminal()
     colour = terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") not in {"dumb", "unknown"}

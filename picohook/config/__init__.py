@@ -16,6 +16,6 @@ __all__ = ["Config", "load", "schema"]
 
 def schema() -> dict[str, Any]:
     """The JSON Schema of the native format."""
-    from . import native  # noqa: PLC0415 - pydantic
+    from . import native  # pydantic
 
     return native.schema()

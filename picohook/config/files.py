@@ -83,8 +83,8 @@ def strangers(status: os.stat_result) -> Iterator[tuple[str, str]]:
 
 def _is_private(group: int, user: int) -> bool:
     """Whether the group is that user's alone, as with umask 002: it has the user's name, and no other member."""
-    import grp  # noqa: PLC0415 - rarely needed
-    import pwd  # noqa: PLC0415
+    import grp  # rarely needed
+    import pwd
 
     try:
         owner, members = pwd.getpwuid(user), grp.getgrgid(group)

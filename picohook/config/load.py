@@ -27,8 +27,8 @@ def load(
     It does not affect j-cli's hooks.
     """
     # Imported here because they need pydantic: importing this package stays cheap.
-    from ..model.spec import Timeouts  # noqa: PLC0415
-    from . import dialects, files, syntax  # noqa: PLC0415
+    from ..model.spec import Timeouts
+    from . import dialects, files, syntax
 
     problems = Problems(str(path))
     if picoclaw not in {None, *get_args(PicoClaw)}:

@@ -12,7 +12,7 @@ from ..wire.text import escape
 
 def configuration() -> Path:
     """The directory of the user's own configuration. Raises `ConfigError`."""
-    import platformdirs  # noqa: PLC0415 - only for configurations that are found
+    import platformdirs  # only for configurations that are found
 
     try:
         found = platformdirs.user_config_path("picohook")

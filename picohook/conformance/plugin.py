@@ -27,6 +27,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Add the tests if the run names a hook."""
     if config.getoption("--picohook-hook"):
-        from .items import Conformance  # noqa: PLC0415 - a run without a hook does not need it
+        from .items import Conformance  # a run without a hook does not need it
 
         config.pluginmanager.register(Conformance(config), "picohook-conformance")

@@ -62,8 +62,8 @@ def leave_the_network() -> None:
         for name, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
             with open(f"/proc/self/{name}", "w") as file:
                 file.write(text)
-    import fcntl  # noqa: PLC0415
-    import socket  # noqa: PLC0415 - slow to import
+    import fcntl
+    import socket  # slow to import
 
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
         fcntl.ioctl(any_socket, SIOCSIFFLAGS, struct.pack("16sh14x", b"lo", IFF_UP))

@@ -295,7 +295,7 @@ class LaunchedProcess:
     def was_orphaned(self) -> None:
         """Kill the process, because its launcher is gone. In a namespace the kernel kills it."""
         if self._mark:
-            from .sweep import kill_marked  # noqa: PLC0415 - rarely needed
+            from .sweep import kill_marked  # rarely needed
 
             kill_marked({self._mark})
         if self._pidfd < 0:

@@ -167,10 +167,10 @@ class LauncherProgram:
         """Start a hook, or make its namespace, and start it when that is ready."""
         try:
             if len(fds) < 4:  # noqa: PLR2004
-                raise OSError(errno.EMFILE, "")  # noqa: TRY301 - the kernel drops descriptors beyond the limit
+                raise OSError(errno.EMFILE, "")  # the kernel drops descriptors beyond the limit
             request = marshal.loads(os.pread(fds[0], os.fstat(fds[0]).st_size, 0))  # noqa: S302 - from the host
             if request["by_descriptor"] and len(fds) < 5:  # noqa: PLR2004
-                raise OSError(errno.EMFILE, "")  # noqa: TRY301 - it must not be started by its path instead
+                raise OSError(errno.EMFILE, "")  # it must not be started by its path instead
         except OSError as error:
             close(fds)
             self.tell(f"failed {number} {error.errno} spawn")

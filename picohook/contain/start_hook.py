@@ -101,7 +101,7 @@ def become_hook(request: dict[str, Any], descriptors: list[int], report: int) ->
         # The exec closes the program's descriptor.
         program = descriptors[3] if request["by_descriptor"] else request["argv"][0]
         os.execve(program, request["argv"], request["env"])  # noqa: S606 - no shell is wanted
-    except Exception as error:  # noqa: BLE001 - every error is reported to the host
+    except Exception as error:  # every error is reported to the host
         os.write(report, f"{error_number(error)} {step}".encode())
     finally:
         os._exit(127)

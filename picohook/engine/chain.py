@@ -128,8 +128,8 @@ class Chain(Generic[P]):
                     decision, left, result, error = apply(stage, hook, encoded, decision, final)
                 ended = clock()
                 if ended > deadline and not (ended <= limit and hook.takes_bytes):
-                    raise HookTimeoutError("no answer in time")  # noqa: TRY301 - failures are caught in one place
-            except Exception as raised:  # noqa: BLE001 - a hook can fail in any way; none of them may reach the agent
+                    raise HookTimeoutError("no answer in time")  # failures are caught in one place
+            except Exception as raised:  # a hook can fail in any way; none of them may reach the agent
                 if retries < hook.spec.retry and not stage.approves and clock() < end:
                     retries += 1
                     begun = clock()

@@ -151,7 +151,7 @@ class Engine(Asker):
         self._process(name).restart()
 
     def _process(self, name: str) -> ProcessHook:
-        from ..hooks.process import ProcessHook  # noqa: PLC0415 - hosts without processes do without
+        from ..hooks.process import ProcessHook  # hosts without processes do without
 
         self._mounted.require_here()
         hook = self._mounted.find(name)

@@ -45,6 +45,6 @@ class EventQueue:
             for hook in hooks:
                 try:
                     hook.notify(event if hook.takes_bytes else event.deep_copy())
-                except Exception as error:  # noqa: BLE001 - a failing observer must not reach the event loop
+                except Exception as error:  # a failing observer must not reach the event loop
                     now = self._reactor.now()
                     hook.failures.add("observe", cause(error), describe(error), "an event that was not taken", now)

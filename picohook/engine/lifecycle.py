@@ -100,9 +100,9 @@ class MountedHooks(Arrangement):
     async def enter(self) -> None:
         """Allow hooks to be mounted from here on. Call `leave` afterwards, in any task of this event loop."""
         # Only a host that runs needs them.
-        from ..contain.tiers import Containment  # noqa: PLC0415
-        from ..ext.nats.connections import Connections  # noqa: PLC0415
-        from ..process.start_turns import StartTurns  # noqa: PLC0415
+        from ..contain.tiers import Containment
+        from ..ext.nats.connections import Connections
+        from ..process.start_turns import StartTurns
 
         self._reactor = current_reactor()
         _running.add(self)
@@ -313,7 +313,7 @@ class MountedHooks(Arrangement):
             mounted.task = anyio.get_current_task().id
             with mounted.scope:
                 await mounted.hook.run()
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - a hook's task must not end the embedder's
+        except (Exception, SystemExit) as error:  # a hook's task must not end the embedder's
             log.error("the task of a hook failed", why=repr(error))
 
     def _over(self, mounted: Mounted) -> None:

@@ -161,7 +161,7 @@ class Listeners:
         for call in tuple(self.on_change):
             try:
                 call(change)
-            except Exception as error:  # noqa: BLE001 - it must not hurt the host
+            except Exception as error:  # it must not hurt the host
                 self._log.warning("a function of on_change failed", why=repr(error))
 
     @property
@@ -187,7 +187,7 @@ class Listeners:
             return call(*given)
         except (KeyboardInterrupt, SystemExit):
             raise
-        except BaseException as error:  # noqa: BLE001 - a listener must not break a chain; no cancellation is lost, because nothing is awaited here
+        except BaseException as error:  # no cancellation is lost, because nothing is awaited here
             self._log.warning("a listener failed", why=repr(error))
             return _FAILED
 

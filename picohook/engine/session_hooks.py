@@ -66,7 +66,7 @@ class SessionHooks(Arrangement):
             for hook in hooks:
                 await hook.started()
                 if hook.spec.required and hook.error is not None:
-                    raise HookCrashedError(  # noqa: TRY301
+                    raise HookCrashedError(
                         f"hook {hook.name} is required, and did not start: {hook.error}", hook=hook.name
                     )
         except BaseException:

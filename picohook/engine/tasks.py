@@ -70,7 +70,7 @@ class Service(Generic[T]):
                 if self._cancelled:
                     self._scope.cancel()
                 self._results.append(await self._work())
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - `result` raises it
+        except (Exception, SystemExit) as error:  # `result` raises it
             self.error = error
 
     def _over(self) -> None:

@@ -53,7 +53,7 @@ class UsedPausesFile:
 
 
 def _default() -> str:
-    import platformdirs  # noqa: PLC0415 - only for a turn that is resumed
+    import platformdirs  # only for a turn that is resumed
 
     directory = platformdirs.user_state_dir("picohook")
     if not os.path.isabs(directory):  # it would lie in the working directory, whose files are not the user's own

@@ -189,7 +189,7 @@ class Functions:
                 result = await timed(_awaited(result), self._now, self._held)
             if inspect.iscoroutine(result):
                 result.close()
-            raise HookReplyError(  # noqa: TRY301 - all errors are its own
+            raise HookReplyError(  # all errors are its own
                 "what it returned is awaited, and so is the result of that, without end", hook=self._hook
             )
         except (PicohookError, KeyboardInterrupt, GeneratorExit):

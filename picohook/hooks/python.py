@@ -71,7 +71,7 @@ class PythonHook(FunctionHook):
             target = await self._call(self._load)
             self._handlers = {stage: _handler(target, stage) for stage in self.spec.stages}
             self._on_event = _handler(target, "on_event") if self.spec.observe else None
-        except Exception as error:  # noqa: BLE001 - a user's code can raise anything
+        except Exception as error:  # a user's code can raise anything
             why = str(error) if isinstance(error, PicohookError) else explain(error)
             self._error = HookCrashedError(f"{self.spec.python} cannot be used: {why}", hook=self.name)
             self._host.log.error("cannot be used", why=why)

@@ -81,7 +81,7 @@ class QueuedEventsHook(Hook):
         while True:
             try:
                 await self.take(event)
-            except Exception as error:  # noqa: BLE001 - an observer's failure is only counted
+            except Exception as error:  # an observer's failure is only counted
                 if retries < self.spec.retry and not self._stopping:
                     retries += 1
                     continue

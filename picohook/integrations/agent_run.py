@@ -208,7 +208,7 @@ class AgentRun:
                 skipped = {"Tool": decided.call.tool, "Reason": type(signal).__name__}
                 self.host.emit("tool_exec_skipped", skipped, about=decided.call)
                 raise
-            except Exception as error:  # noqa: BLE001 - a tool can fail in any way
+            except Exception as error:  # a tool can fail in any way
                 shown = raised = error
             result = await self.host.conclude(decided, shown)
         except AbortTurnError as error:

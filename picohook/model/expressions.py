@@ -62,9 +62,9 @@ class Expression:
         self._size = 0
         try:
             if len(pattern) > LONGEST_PATTERN:
-                raise ValueError(f"it has more than {LONGEST_PATTERN} characters")  # noqa: TRY301 - all problems are taken alike
+                raise ValueError(f"it has more than {LONGEST_PATTERN} characters")  # all problems are taken alike
             if pattern.count("-") > MOST_RANGES and _WITHOUT_CASE.search(pattern):
-                raise ValueError("it ignores the case of too many ranges")  # noqa: TRY301 - as above
+                raise ValueError("it ignores the case of too many ranges")  # as above
             self._read(pattern if language is None else _translated(pattern, language), whole=whole)
         except (ValueError, SchemaError) as error:
             self.problem = str(error).rpartition("error: ")[2].rpartition("SchemaError: ")[2].strip()

@@ -67,7 +67,7 @@ def describe(error: Exception) -> str:
         return explain(error)
     try:
         text = _misfit(error) if isinstance(error, ValidationError) else str(error).strip().partition("\n")[0]
-    except Exception:  # noqa: BLE001 - a hook's own exception class may fail, too
+    except Exception:  # a hook's own exception class may fail, too
         text = ""
     return escape(cut(text or type(error).__name__, words.MAX_REASON))
 

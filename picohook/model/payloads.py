@@ -27,7 +27,7 @@ def deep_copy(value: Any) -> Any:
     """A copy that shares nothing mutable with the value; the value itself if it cannot be copied."""
     try:
         return _copy_of(value)
-    except Exception:  # noqa: BLE001 - an object of a program's own can fail in any way
+    except Exception:  # an object of a program's own can fail in any way
         return value
 
 

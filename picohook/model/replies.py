@@ -52,7 +52,7 @@ def read_decision(stage: Stage[Any], answer: Any) -> Decision:
         return short
     try:
         if not isinstance(answer, dict | None):
-            raise ValueError(f"the result is {json_type(answer)}, not an object")  # noqa: TRY301 - all are answered alike
+            raise ValueError(f"the result is {json_type(answer)}, not an object")  # all are answered alike
         return _read_approval(answer or {}) if stage.approves else _read_interception(stage, answer or {})
     except ValueError as error:
         raise ReplyError(str(error), answer) from None

@@ -95,7 +95,7 @@ class Log:
                 for key, value in fields.items()
             }
             getattr(self._target, method)(escape(event), **self._fields, **shown)
-        except Exception:  # noqa: BLE001 - promise 15: a failing logger never changes an outcome
+        except Exception:  # promise 15: a failing logger never changes an outcome
             self._failed[0] += 1
 
 
@@ -128,7 +128,7 @@ def _quoted(value: Any) -> str:
 
 def _structlog_logger(standard: logging.Logger | logging.LoggerAdapter[Any]) -> FieldLogger:
     """A logger that adds its fields to the text and to the record."""
-    import structlog  # noqa: PLC0415 - the slowest import, and many hosts never log
+    import structlog  # the slowest import, and many hosts never log
 
     def render(_: Any, __: str, event: MutableMapping[str, Any]) -> tuple[tuple[str], dict[str, Any]]:
         message = event.pop("event")

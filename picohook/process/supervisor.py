@@ -186,7 +186,7 @@ class Supervisor:
                     try:
                         await self._serve_once()
                         continue
-                    except Exception as error:  # noqa: BLE001 - no error here may reach the embedder's task group
+                    except Exception as error:  # no error here may reach the embedder's task group
                         self.last_error = HookCrashedError(f"its supervisor broke: {error!r}", hook=self.spec.name)
                 if not self._stopping:
                     self._give_up()
@@ -254,7 +254,7 @@ class Supervisor:
         except PicohookError as error:
             self._budget.given_up = True
             return error if isinstance(error, HookError) else HookCrashedError(str(error), hook=self.spec.name)
-        except Exception as error:  # noqa: BLE001 - from the embedder's check, or unforeseen
+        except Exception as error:  # from the embedder's check, or unforeseen
             self._budget.given_up = True
             return HookCrashedError(f"cannot be started: {error!r}", hook=self.spec.name)
         if started is None:
@@ -307,7 +307,7 @@ class Supervisor:
             raise HookCrashedError(f"its files could not be read: {error}", hook=self.spec.name) from None
         except HookError:
             raise
-        except Exception as error:  # noqa: BLE001 - from the embedder's check
+        except Exception as error:  # from the embedder's check
             self._budget.given_up = True
             why = str(error) if isinstance(error, PicohookError) else repr(error)
             raise HookCrashedError(why, hook=self.spec.name) from None

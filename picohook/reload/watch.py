@@ -36,7 +36,7 @@ SETTLED = 50
 def require_watchfiles() -> Any:
     """Returns `watchfiles.awatch`. Raises `PicohookError` if watchfiles is not installed."""
     try:
-        from watchfiles import awatch  # noqa: PLC0415 - an extra
+        from watchfiles import awatch  # an extra
     except ImportError:
         raise PicohookError(f"watching needs watchfiles: {how_to_install('watch')}") from None
     return awatch
@@ -71,7 +71,7 @@ async def watch(host: Reloadable) -> None:
                         await _catch_up(host, source)
                         if await run_sync(source.directories, abandon_on_cancel=True) != directories:
                             break
-        except Exception as error:  # noqa: BLE001 - raised below, in no group
+        except Exception as error:  # raised below, in no group
             failure = error
         tasks.cancel_scope.cancel()
     if failure is not None:
@@ -82,7 +82,7 @@ async def keep_watching(host: Reloadable, log: Log) -> None:
     """Like `watch`, for `Host(watch=True)`: an error is logged, and the host continues."""
     try:
         await watch(host)
-    except Exception as error:  # noqa: BLE001 - logged
+    except Exception as error:  # logged
         log.error("no longer watched", why=str(error))
 
 
@@ -100,5 +100,5 @@ async def _catch_up(host: Reloadable, source: Source) -> None:
         read = source.read_times
         try:
             await host.reload()
-        except Exception:  # noqa: BLE001, S110 - the reload has logged it
+        except Exception:  # noqa: S110 - the reload has logged it
             pass

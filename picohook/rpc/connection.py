@@ -349,7 +349,7 @@ class Connection:
             failure = RpcError(REFUSED, str(error), {"problems": [asdict(problem) for problem in error.problems]})
         except PicohookError as error:
             failure = RpcError(REFUSED, str(error))
-        except Exception as error:  # noqa: BLE001 - logged here; the client is not told what it was
+        except Exception as error:  # logged here; the client is not told what it was
             self._log.error(f"{self._noun} failed", why=repr(error))
             failure = RpcError(INTERNAL_ERROR)
         if answered:

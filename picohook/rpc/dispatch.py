@@ -75,9 +75,9 @@ def validated(model: type[M], values: Mapping[str, Any] | list[Any]) -> M:
 
 
 def _invalid(error: ValidationError, model: type[BaseModel]) -> RpcError:
-    from ..config.checks import explain  # noqa: PLC0415 - here and below: only a wrong request needs them
-    from ..config.problems import Problems  # noqa: PLC0415
-    from ..model.failure_policy import JSON_WORDS  # noqa: PLC0415
+    from ..config.checks import explain  # here and below: only a wrong request needs them
+    from ..config.problems import Problems
+    from ..model.failure_policy import JSON_WORDS
 
     problems = Problems("params")
     with suppress(ConfigError):  # it stops after many
@@ -121,7 +121,7 @@ class LibraryDispatcher(Dispatcher):
         """Import the library. This takes a quarter of a second, and may be done in a thread."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # about how it reads its own files
-            from jsonrpcserver import Error, Success, dispatch_to_serializable  # noqa: PLC0415
+            from jsonrpcserver import Error, Success, dispatch_to_serializable
 
         def function(method: Method) -> Callable[..., Any]:
             def bind(context: Any, /, *given: Any, **named: Any) -> Any:

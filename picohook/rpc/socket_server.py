@@ -83,7 +83,7 @@ class SocketServer:
     async def _serve(self, handler: Handler) -> None:
         try:
             await handler.run()
-        except Exception as error:  # noqa: BLE001 - the other connections continue
+        except Exception as error:  # the other connections continue
             self._log.warning("a client was dropped", why=repr(error))
         finally:
             self.handlers.discard(handler)

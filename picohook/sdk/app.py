@@ -65,7 +65,7 @@ class HookApp:
 
         Raises `SystemExit(2)`, which denies in every agent, if it was given something and not greeted: silence would allow it.
         """
-        from .process import Stopped, own_streams, stop_on_signals  # noqa: PLC0415 - a test in memory needs neither
+        from .process import Stopped, own_streams, stop_on_signals  # a test in memory needs neither
 
         stdin, stdout = own_streams()
         try:
@@ -131,7 +131,7 @@ class HookApp:
         parameters: dict[str, Any] | None = None,
         thread: bool = False,
     ) -> Any:
-        from .tools import Tool  # noqa: PLC0415 - most hooks have no tools
+        from .tools import Tool  # most hooks have no tools
 
         if function is None:
             return lambda function: self._tool(

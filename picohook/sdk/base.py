@@ -105,7 +105,7 @@ class Call(View):
         if not isinstance(answer, dict):
             raise TypeError(f"{self.stage}: a handler returns a decision or None, and not {type(answer).__name__}")
         if answer != words.CONTINUE_RESULT:
-            from ..wire.answer_fields import understand  # noqa: PLC0415 - only for dicts that a handler made itself
+            from ..wire.answer_fields import understand  # only for dicts that a handler made itself
 
             answer = understand(self.form(), answer)
         if not self.denied:
@@ -118,7 +118,7 @@ class Call(View):
     @classmethod
     def form(cls) -> AnswerForm:
         """Return the form of an answer at this stage."""
-        from ..wire.answer_form import AnswerForm  # noqa: PLC0415 - only for dicts that a handler made itself
+        from ..wire.answer_form import AnswerForm  # only for dicts that a handler made itself
 
         form = _FORMS.get(cls)
         if form is None:
@@ -148,7 +148,7 @@ class Call(View):
         """Return the fields that handlers changed in place. Raises `TypeError` for one that cannot be edited."""
         if not self._touched:
             return []
-        from .edits import same  # noqa: PLC0415 - few handlers change anything
+        from .edits import same  # few handlers change anything
 
         before = self._before()
         changed = []
@@ -268,7 +268,7 @@ class Interception(Call):
 
     def _edits(self, names: set[str]) -> dict[str, Any]:
         """Return the smallest edit that gives these fields their present values: a patch, and whole fields where it cannot."""
-        from .edits import difference  # noqa: PLC0415 - few handlers change anything
+        from .edits import difference  # few handlers change anything
 
         before = self._before()
         if self.part:

@@ -87,8 +87,8 @@ def matcher(pattern: str) -> Callable[[str], object]:
     """
     if not any(character in pattern for character in "*?[/"):
         return frozenset(name.strip() for name in pattern.split("|")).__contains__
-    import re  # noqa: PLC0415 - for patterns only
-    from fnmatch import translate  # noqa: PLC0415
+    import re  # for patterns only
+    from fnmatch import translate
 
     if len(pattern) > 1 and pattern.startswith("/") and pattern.endswith("/"):
         return re.compile(pattern[1:-1]).fullmatch
@@ -101,7 +101,7 @@ def kinds_named(kinds: tuple[str, ...]) -> frozenset[str] | None:
         return None
     named = frozenset(words.RUNTIME_KINDS.get(kind, kind) for kind in kinds)
     for kind in named - words.EVENT_KINDS.keys():
-        import difflib  # noqa: PLC0415 - for mistakes only
+        import difflib  # for mistakes only
 
         near = difflib.get_close_matches(kind, [*words.EVENT_KINDS, *words.RUNTIME_KINDS], 1)
         raise ValueError(f"unknown event kind {kind!r}" + (f": did you mean {near[0]!r}?" if near else ""))
@@ -132,8 +132,8 @@ def threaded(function: Callable[..., Any]) -> Callable[..., Any]:
     """
 
     async def call(*args: Any, **kwargs: Any) -> Any:
-        import asyncio  # noqa: PLC0415 - a loop runs by now, and none does when a handler is registered
-        import threading  # noqa: PLC0415
+        import asyncio  # a loop runs by now, and none does when a handler is registered
+        import threading
 
         loop = asyncio.get_running_loop()
         outcome: asyncio.Future[tuple[Any, BaseException | None]] = loop.create_future()
@@ -146,7 +146,7 @@ def threaded(function: Callable[..., Any]) -> Callable[..., Any]:
             value, raised = None, None
             try:
                 value = function(*args, **kwargs)
-            except BaseException as error:  # noqa: BLE001 - it is raised where the outcome is awaited
+            except BaseException as error:  # it is raised where the outcome is awaited
                 raised = error
             try:
                 loop.call_soon_threadsafe(settle, value, raised)

@@ -112,7 +112,7 @@ class Loop:
             if not (call.given_up or self._server.over):  # the handler cancelled itself
                 self._server.fail(call, error)
             raise
-        except Exception as error:  # noqa: BLE001 - every request is answered
+        except Exception as error:  # every request is answered
             self._server.fail(call, error)
 
     def _done(self, call: Call, awaitable: Awaitable[Any]) -> None:
@@ -134,7 +134,7 @@ class Loop:
         while self._events:
             try:
                 await self._events.popleft()
-            except Exception as error:  # noqa: BLE001 - the next handlers are still called
+            except Exception as error:  # the next handlers are still called
                 self._server.event_failed(error)
 
 

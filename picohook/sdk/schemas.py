@@ -74,7 +74,7 @@ def _annotations(function: Callable[..., Any]) -> dict[str, Any]:
     plain = {name: _NAMED.get(kind, kind) if isinstance(kind, str) else kind for name, kind in annotations.items()}
     if not any(isinstance(kind, str) for name, kind in plain.items() if name != "return"):
         return plain
-    from typing import get_type_hints  # noqa: PLC0415 - for annotations that are text
+    from typing import get_type_hints  # for annotations that are text
 
     return get_type_hints(function, include_extras=True)
 
@@ -85,8 +85,8 @@ def schema_of(annotation: Any) -> dict[str, Any]:
         return _PLAIN[annotation]
     if annotation is None or annotation is type(None):
         return {"type": "null"}
-    import types  # noqa: PLC0415 - for annotations that are more than a plain type
-    import typing  # noqa: PLC0415
+    import types  # for annotations that are more than a plain type
+    import typing
 
     if annotation is typing.Any:
         return {}

@@ -79,7 +79,7 @@ class Server:
 
     def _event_loop(self) -> Loop:
         if self._loop is None:
-            from .loop import Loop  # noqa: PLC0415 - asyncio takes longer to import than the whole SDK
+            from .loop import Loop  # asyncio takes longer to import than the whole SDK
 
             self._loop = Loop(self)
         return self._loop
@@ -89,7 +89,7 @@ class Server:
             awaitable = handler()
             if hasattr(awaitable, "__await__"):
                 self._event_loop().complete(awaitable)
-        except Exception as error:  # noqa: BLE001 - the remaining ones are still called
+        except Exception as error:  # the remaining ones are still called
             print_traceback(error)
 
     # Reading.
@@ -187,7 +187,7 @@ class Server:
             awaitable = handler(event)
             if hasattr(awaitable, "__await__"):
                 self._later(lambda loop: loop.observe(awaitable))
-        except Exception as error:  # noqa: BLE001 - the next handlers are still called
+        except Exception as error:  # the next handlers are still called
             self.event_failed(error)
 
     def _call_handlers(self, call: Call, handlers: Iterator[Handler]) -> None:
@@ -198,7 +198,7 @@ class Server:
                 self.conclude(call)
             else:
                 self._later(lambda loop: loop.start(call, awaitable, handlers))
-        except Exception as error:  # noqa: BLE001 - every request is answered
+        except Exception as error:  # every request is answered
             self.fail(call, error)
         except SystemExit:
             self.warn(f"its handler of {call.stage} called exit() and answered nothing: return a decision instead")
@@ -227,7 +227,7 @@ class Server:
         """Read ahead, and mark the call as given up if the host cancelled it. While its handler runs, the loop cannot read."""
         if self._inline is not call:
             return
-        import select  # noqa: PLC0415 - few hooks need it
+        import select  # few hooks need it
 
         poll = select.poll()
         poll.register(self.stdin, select.POLLIN)
@@ -260,7 +260,7 @@ class Server:
 
         A denial that was made before the error stands.
         """
-        from ..wire.text import explain  # noqa: PLC0415 - for mistakes only
+        from ..wire.text import explain  # for mistakes only
 
         print_traceback(error)
         if call.denied:
@@ -270,7 +270,7 @@ class Server:
 
     def event_failed(self, error: BaseException) -> None:
         """Write to the host's log that the handler of an event failed. A repeated failure is logged once."""
-        from ..wire.text import explain  # noqa: PLC0415 - for mistakes only
+        from ..wire.text import explain  # for mistakes only
 
         print_traceback(error)
         why = explain(error)

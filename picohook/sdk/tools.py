@@ -57,13 +57,13 @@ class Tool:
             if hasattr(value, "__await__"):
                 return self._later(call, value)
             return _respond(call, value)
-        except Exception as error:  # noqa: BLE001 - the model is told
+        except Exception as error:  # the model is told
             return self._failed(call, error)
 
     async def _later(self, call: BeforeTool, value: Awaitable[Any]) -> Decision:
         try:
             return _respond(call, await value)
-        except Exception as error:  # noqa: BLE001
+        except Exception as error:
             return self._failed(call, error)
 
     def _failed(self, call: BeforeTool, error: Exception) -> Decision:

@@ -42,7 +42,7 @@ async def deliver_result(
         sent = deliver(delivery)
         if hasattr(sent, "__await__"):
             await sent
-    except Exception as error:  # noqa: BLE001 - a channel can fail in any way; the model can say so
+    except Exception as error:  # a channel can fail in any way; the model can say so
         told = f"{result.for_llm}\nDelivery to the user failed: {str(error) or type(error).__name__}".strip()
         return result.model_copy(update={"is_error": True, "for_llm": told, "response_handled": False})
     return result

@@ -357,7 +357,7 @@ class Channel:
             reply = Reply({"action": action, "reason": reason} if reason else {"action": action})
         try:
             return self._read(stage, reply)
-        except Exception as error:  # noqa: BLE001 - it is raised to the caller
+        except Exception as error:  # it is raised to the caller
             error.__context__ = None  # its frames refer to the call, which will hold this error
             return Failure(error.with_traceback(None))
         except BaseException:  # it ends the event loop, as in `_received`

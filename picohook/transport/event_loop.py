@@ -14,17 +14,17 @@ if TYPE_CHECKING:
 def current_reactor() -> Reactor:
     """The reactor of the event loop that runs this code. Raises `RuntimeError` if none does."""
     if "asyncio" in sys.modules:  # it is slow to import, and cannot run if it was not imported
-        import asyncio  # noqa: PLC0415
+        import asyncio
 
         try:
             asyncio.get_running_loop()
         except RuntimeError:
             pass
         else:
-            from .on_asyncio import AsyncioReactor  # noqa: PLC0415 - slow to import
+            from .on_asyncio import AsyncioReactor  # slow to import
 
             return AsyncioReactor()
-    from .on_trio import TrioReactor  # noqa: PLC0415 - slow to import
+    from .on_trio import TrioReactor  # slow to import
 
     return TrioReactor()
 
@@ -40,7 +40,7 @@ def is_cancellation(error: BaseException) -> bool:
         return True
     if not group.subgroup(kind):
         return False
-    import asyncio  # noqa: PLC0415 - slow to import
+    import asyncio  # slow to import
 
     task = asyncio.current_task() if kind is asyncio.CancelledError else None
     return task is None or task.cancelling() > 0

@@ -93,7 +93,7 @@ def timed(
                 late = now() + HELD
                 work.close()
                 raise
-            except BaseException as error:  # noqa: BLE001 - all are for the work
+            except BaseException as error:  # all are for the work
                 late = now() + HELD
                 wanted = work.throw(error)
             else:

@@ -115,7 +115,7 @@ def nearest(word: str, words: Iterable[str], likeness: float = 0.6) -> str:
     """The one of these words that is most like this one; empty if none is as much like it, from 0 to 1, or if it is long."""
     if len(word) > LONGEST_WORD:
         return ""
-    import difflib  # noqa: PLC0415 - for mistakes only
+    import difflib  # for mistakes only
 
     near = difflib.get_close_matches(word, words, 1, likeness)
     return near[0] if near else ""
@@ -123,9 +123,9 @@ def nearest(word: str, words: Iterable[str], likeness: float = 0.6) -> str:
 
 def file_meant(path: str) -> str:
     """The name of the file beside this path that is most like its own, escaped; empty without a guess. This reads the disk."""
-    import os  # noqa: PLC0415 - for mistakes only
+    import os  # for mistakes only
 
-    from .text import escape  # noqa: PLC0415
+    from .text import escape
 
     directory, name = os.path.split(path)
     try:

@@ -8,9 +8,9 @@ def how_to_install(extra: str) -> str:
 
     It names the packages and not picohook, which pip would look up at an index, wherever this picohook came from.
     """
-    import shlex  # noqa: PLC0415 - the SDK imports this room
-    import sys  # noqa: PLC0415
-    from importlib.metadata import PackageNotFoundError, requires  # noqa: PLC0415 - slow to import
+    import shlex  # the SDK imports this room
+    import sys
+    from importlib.metadata import PackageNotFoundError, requires  # slow to import
 
     try:
         parts = [line.partition(";") for line in requires("picohook") or ()]

@@ -49,7 +49,7 @@ def pipe_size_command() -> int:
     """The `fcntl` command that sets the capacity of a pipe; 0 if there is none."""
     if not LINUX:
         return 0
-    import fcntl  # noqa: PLC0415 - Windows has none
+    import fcntl  # Windows has none
 
     return getattr(fcntl, "F_SETPIPE_SZ", 0)
 

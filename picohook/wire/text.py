@@ -64,7 +64,7 @@ def explain(error: BaseException) -> str:
     """An exception as `TypeError: its text (file.py:12)`, safe to show. The place is the innermost in its author's code."""
     try:
         text = next((line for line in map(str.strip, str(error).splitlines()) if line), "")
-    except BaseException:  # noqa: BLE001 - the `__str__` of the author's own class may fail too, or call `exit`
+    except BaseException:  # the `__str__` of the author's own class may fail too, or call `exit`
         text = ""
     kind = type(error).__name__
     at = _place(error)

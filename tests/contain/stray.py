@@ -196,20 +196,20 @@ class Stray(Hook):
         os.chmod(path, 0o600)
 
     def try_connect(self, port):
-        import socket  # noqa: PLC0415
+        import socket
 
         with socket.socket() as tcp:
             tcp.connect(("127.0.0.1", port))
 
     def try_send(self, port):
-        import socket  # noqa: PLC0415
+        import socket
 
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp:
             udp.sendto(b"x", ("127.0.0.1", port))
 
     def try_loopback(self, _):
         """Its own one: whom it has a network with is another question."""
-        import socket  # noqa: PLC0415
+        import socket
 
         with socket.create_server(("127.0.0.1", 0)) as listener:
             socket.create_connection(listener.getsockname()).close()

@@ -227,7 +227,7 @@ class Counted:
             self._left -= 1
             try:
                 send, value = coroutine.send, (yield yielded)
-            except BaseException as error:  # noqa: BLE001 - it goes where it is to go
+            except BaseException as error:  # it goes where it is to go
                 send, value = coroutine.throw, error
 
 

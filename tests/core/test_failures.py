@@ -116,7 +116,7 @@ def test_a_log_that_fails_and_a_missing_log_do_no_harm():
 def raised(function):
     try:
         function()
-    except Exception as error:  # noqa: BLE001 - the point of it
+    except Exception as error:  # the point of it
         return error
 
 
@@ -126,7 +126,7 @@ def test_an_exception_has_its_type_its_text_and_its_place_in_the_authors_own_cod
 
 
 def test_the_place_is_not_in_the_library_that_raised_it():
-    import json  # noqa: PLC0415
+    import json
 
     said = explain(raised(lambda: json.loads("{")))
     assert said.startswith("JSONDecodeError: ")

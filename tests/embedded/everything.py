@@ -93,7 +93,7 @@ class Tried:
         try:
             with anyio.fail_after(PATIENCE):
                 await trying
-        except BaseException as error:  # noqa: BLE001 - it is what came of it
+        except BaseException as error:  # it is what came of it
             self.came_of[name] = repr(error)
         else:
             self.came_of[name] = "ok"
@@ -204,8 +204,8 @@ async def alone(tried: Tried) -> None:
 
 def in_fastapi(tried: Tried) -> None:
     """A real server: the host lives in its lifespan, and is used by a request."""
-    import fastapi  # noqa: PLC0415 - the one way of running that needs them
-    import uvicorn  # noqa: PLC0415
+    import fastapi  # the one way of running that needs them
+    import uvicorn
 
     @contextlib.asynccontextmanager
     async def lifespan(app):
@@ -233,7 +233,7 @@ def in_fastapi(tried: Tried) -> None:
 
 
 def on_uvloop(tried: Tried) -> None:
-    import uvloop  # noqa: PLC0415
+    import uvloop
 
     uvloop.run(alone(tried))
 

@@ -42,10 +42,10 @@ def by_coverage(target: str, seconds: int) -> int:
 
 def blindly(target: str, seconds: int) -> int:
     """Whatever Hypothesis comes up with, until the time is over."""
-    import time  # noqa: PLC0415 - only here
+    import time  # only here
 
-    from hypothesis import given, settings, strategies as st  # noqa: PLC0415
-    from targets import SEEDS, TARGETS  # noqa: PLC0415
+    from hypothesis import given, settings, strategies as st
+    from targets import SEEDS, TARGETS
 
     end = time.monotonic() + seconds
     tried = 0
@@ -64,7 +64,7 @@ def blindly(target: str, seconds: int) -> int:
     while time.monotonic() < end:
         try:
             search()
-        except Exception:  # noqa: BLE001 - whatever it raised is what was found
+        except Exception:  # whatever it raised is what was found
             traceback.print_exc()
             return 1
     print(f"{target}: {tried} inputs")

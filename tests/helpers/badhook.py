@@ -112,7 +112,7 @@ class Hook:
 
     def do_reply_of(self, size):
         """An answer of so many bytes, in one write: the pipe is made large enough first."""
-        import fcntl  # noqa: PLC0415
+        import fcntl
 
         fcntl.fcntl(1, fcntl.F_SETPIPE_SZ, 2 * size)
         self.do_reply({"action": "modify", "call": {"arguments": {"x": "x" * size}}})
@@ -164,7 +164,7 @@ class Hook:
 
     def do_relay(self):
         """What comes in goes to the test, byte for byte, and what the test says goes out."""
-        import select  # noqa: PLC0415
+        import select
 
         self.line.sendall(self.buffered)
         while True:
@@ -204,7 +204,7 @@ class Hook:
 
     def do_dribble(self, text, pause):
         """A byte at a time, for ever."""
-        import time  # noqa: PLC0415
+        import time
 
         while True:
             for character in text:

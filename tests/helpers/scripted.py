@@ -284,7 +284,7 @@ def tasks_alive() -> int:
     try:
         return len(asyncio.all_tasks())
     except RuntimeError:
-        import trio  # noqa: PLC0415 - trio is imported only where it runs
+        import trio  # trio is imported only where it runs
 
         return trio.lowlevel.current_statistics().tasks_living
 

@@ -53,7 +53,7 @@ class CutAt:
                 self._scope.cancel()
             try:
                 resume, value = steps.send, (yield waits_for)
-            except BaseException as error:  # noqa: BLE001 - it is the other one's
+            except BaseException as error:  # it is the other one's
                 resume, value = steps.throw, error
 
 

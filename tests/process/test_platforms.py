@@ -109,7 +109,7 @@ except ImportError as error:
 
 
 def test_the_transport_refuses_windows_and_takes_any_posix_system(monkeypatch):
-    import picohook.transport  # noqa: PLC0415
+    import picohook.transport
 
     importlib.reload(picohook.transport)
     monkeypatch.setattr(platforms.os, "name", "nt")

@@ -264,7 +264,7 @@ async def test_X13_an_outer_prompt_does_not_ask_an_inner_projects_model(project,
 
 
 def _asking():
-    from picohook.ext.prompt.endpoints import prompt_hooks  # noqa: PLC0415
+    from picohook.ext.prompt.endpoints import prompt_hooks
 
     return prompt_hooks(discover())
 

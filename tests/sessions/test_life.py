@@ -130,7 +130,7 @@ async def test_every_question_and_event_has_its_ids_and_its_iteration():
 
 
 async def test_meta_reaches_a_hook_process_as_the_protocol_spells_it(board):
-    from scripted import SERVE, scripted  # noqa: PLC0415
+    from scripted import SERVE, scripted
 
     spec = scripted("h", board.call("h"), SERVE, stages=("before_prompt",), observe=("turn_start",))
     async with host_with(spec) as host:

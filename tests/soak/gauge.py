@@ -51,7 +51,7 @@ def tasks() -> int:
     try:
         return len(asyncio.all_tasks())
     except RuntimeError:
-        import trio  # noqa: PLC0415 - only where it runs
+        import trio  # only where it runs
 
         return trio.lowlevel.current_statistics().tasks_living
 

@@ -75,7 +75,7 @@ class _Report:
         self.warnings += found.warnings
         try:
             if any(spec.after for spec in found.hooks):  # nothing else can fail, and hooks import much
-                from ...engine.order import in_order  # noqa: PLC0415 - as the hooks themselves
+                from ...engine.order import in_order  # as the hooks themselves
 
                 in_order(map(make_hook, found.hooks))
         except ConfigError as error:

@@ -36,7 +36,7 @@ def schema(
     if what == "config":
         document = configs.schema()
     elif what == "protocol":
-        from ...ext.sidecar.methods.openrpc import openrpc  # noqa: PLC0415 - loads the whole sidecar
+        from ...ext.sidecar.methods.openrpc import openrpc  # loads the whole sidecar
 
         document = openrpc()
     elif what in STAGES:

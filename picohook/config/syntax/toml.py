@@ -27,7 +27,7 @@ _TOKEN = re.compile(
 
 def parse_toml(text: str, problems: Problems) -> Any:
     """The document. Raises `ConfigError` if the text is not TOML, or a dotted key has too many parts."""
-    import tomllib  # noqa: PLC0415 - of three parsers, one is needed
+    import tomllib  # of three parsers, one is needed
 
     _check_keys(text, problems)
     try:

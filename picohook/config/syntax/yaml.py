@@ -22,7 +22,7 @@ def parse_yaml(text: str, problems: Problems) -> Any:
 
     Raises `ConfigError` if it is not YAML, and for aliases and keys that are not text.
     """
-    import yaml  # noqa: PLC0415 - of three parsers, one is needed
+    import yaml  # of three parsers, one is needed
 
     class Loader(yaml.SafeLoader):
         """Counts while it reads, because PyYAML takes seconds for a megabyte."""
@@ -62,7 +62,7 @@ def _line_of(mark: yaml.Mark | None) -> str:
 
 
 def _check_node(node: yaml.Node, problems: Problems, at: KeyPath, seen: set[int]) -> None:
-    import yaml  # noqa: PLC0415
+    import yaml
 
     # An alias repeats a node. Nine lines of aliases can make a document of gigabytes, or an endless one.
     if id(node) in seen:

@@ -104,7 +104,7 @@ async def _list(context: ControlContext, _: Params) -> dict[str, Any]:
 
 
 async def _metrics(context: ControlContext, _: Params) -> str:
-    from ..prometheus.metrics import prometheus  # noqa: PLC0415 - needs an extra
+    from ..prometheus.metrics import prometheus  # needs an extra
 
     return prometheus(context.host.status().wire())
 

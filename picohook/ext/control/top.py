@@ -81,9 +81,9 @@ def _print(looks: Iterator[dict[str, Any]], *, once: bool, as_json: bool) -> Non
 
 
 def _show(connection: socket.socket, interval: float, name: str) -> None:
-    from rich.console import Group  # noqa: PLC0415 - not where the output is JSON
-    from rich.live import Live  # noqa: PLC0415
-    from rich.text import Text  # noqa: PLC0415
+    from rich.console import Group  # not where the output is JSON
+    from rich.live import Live
+    from rich.text import Text
 
     with live.keys() as keys, Live(console=output.console(), screen=True, auto_refresh=False) as view:
         for shown in _looks(connection, interval, keys):
@@ -138,8 +138,8 @@ def _table(shown: dict[str, Any], width: int | None = None, height: int | None =
 
     If there are too few lines, each hook has one and no error, and hooks with problems come first.
     """
-    from rich.console import Group  # noqa: PLC0415 - not where the output is JSON
-    from rich.text import Text  # noqa: PLC0415
+    from rich.console import Group  # not where the output is JSON
+    from rich.text import Text
 
     hooks = shown["hooks"]
     errors = [
@@ -165,7 +165,7 @@ def _style(column: str, row: live.Row) -> str:
 
 def _proofs(shown: dict[str, Any]) -> "Text":
     """Return a line about proofs of life; empty if the host gives none."""
-    from rich.text import Text  # noqa: PLC0415
+    from rich.text import Text
 
     proofs = shown["proof_of_life"]
     if proofs is None:

@@ -264,7 +264,7 @@ def main(url: str, *headers: str) -> None:
         anyio.run(_main, url, headers_of(headers, os.environ))
     except KeyboardInterrupt:
         sys.exit(130)
-    except Exception:  # noqa: BLE001 - what it says may show what goes over the network
+    except Exception:  # what it says may show what goes over the network
         sys.stderr.write("the connection to the remote MCP server ended\n")
         sys.exit(1)
 

@@ -407,7 +407,7 @@ class Proxy:
         except RefusedLineError as error:
             self.warn(of, str(error))
             return error_line(identity, f"the answer was refused: {error}", REFUSED)
-        except Exception as error:  # noqa: BLE001 - the client is not told what it was
+        except Exception as error:  # the client is not told what it was
             self._log.error("a request of MCP failed", why=repr(error))
             return error_line(identity, "the request failed", INTERNAL_ERROR)
 

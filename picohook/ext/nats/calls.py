@@ -221,7 +221,7 @@ class Calls:
             return Failure(HookTimeoutError("its answer came after the deadline", hook=self._name))
         try:
             return self._read(stage, reply)
-        except Exception as error:  # noqa: BLE001 - it is raised to the caller
+        except Exception as error:  # it is raised to the caller
             error.__context__ = None  # its frames refer to the call, which will hold this error
             return Failure(error.with_traceback(None))
 

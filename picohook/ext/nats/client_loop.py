@@ -52,7 +52,7 @@ class ClientLoop(Protocol):
 
 def client_loop(reactor: Reactor) -> ClientLoop:
     """The loop for a client of the host whose loop runs this code."""
-    from ...transport.on_asyncio import AsyncioReactor  # noqa: PLC0415 - slow to import
+    from ...transport.on_asyncio import AsyncioReactor  # slow to import
 
     return HostLoop() if isinstance(reactor, AsyncioReactor) else ThreadLoop(reactor)
 
@@ -73,7 +73,7 @@ class HostLoop:
         _start(work, arguments, self._others)
 
     def start(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        import asyncio  # noqa: PLC0415 - slow to import
+        import asyncio  # slow to import
 
         self._task = asyncio.get_running_loop().create_task(work())
 
@@ -81,7 +81,7 @@ class HostLoop:
         callback(*arguments)
 
     async def aclose(self) -> None:
-        import asyncio  # noqa: PLC0415 - slow to import
+        import asyncio  # slow to import
 
         while self._task is not None and not self._task.done():
             self._task.cancel()  # again, because `asyncio.wait_for` loses a cancellation that comes with its result
@@ -94,7 +94,7 @@ class ThreadLoop:
     is_here = False
 
     def __init__(self, reactor: Reactor) -> None:
-        from anyio.from_thread import start_blocking_portal  # noqa: PLC0415 - starts threads
+        from anyio.from_thread import start_blocking_portal  # starts threads
 
         self._reactor = reactor
         self._portal_block = start_blocking_portal("asyncio")
@@ -117,7 +117,7 @@ class ThreadLoop:
             value = done.result()
         except CancelledError:
             value = Failure(NatsError("the connection is closed", cause="unreachable"))
-        except Exception as error:  # noqa: BLE001 - `run` raises it
+        except Exception as error:  # `run` raises it
             value = Failure(error)
         self._reactor.settle([(promise, value)])
 
@@ -145,7 +145,7 @@ class ThreadLoop:
 def _start(
     work: Callable[..., Coroutine[Any, Any, None]], arguments: tuple[Any, ...], tasks: set[asyncio.Task[None]]
 ) -> None:
-    import asyncio  # noqa: PLC0415 - slow to import
+    import asyncio  # slow to import
 
     def ended(task: asyncio.Task[None]) -> None:
         tasks.discard(task)
@@ -158,6 +158,6 @@ def _start(
 
 
 async def _running_loop() -> asyncio.AbstractEventLoop:
-    import asyncio  # noqa: PLC0415 - slow to import
+    import asyncio  # slow to import
 
     return asyncio.get_running_loop()

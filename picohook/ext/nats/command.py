@@ -78,7 +78,7 @@ async def _serve(
     hide_key()
     async with host, contextlib.AsyncExitStack() as opened:
         if metrics is not None:
-            from ..prometheus.endpoint import metrics_endpoint  # noqa: PLC0415 - needs an extra
+            from ..prometheus.endpoint import metrics_endpoint  # needs an extra
 
             await opened.enter_async_context(metrics_endpoint(host, metrics))
         connection = _connect(settings)

@@ -126,7 +126,7 @@ class NatsConnection:
             return
         try:
             await client.publish(subject, body, reply, headers)
-        except Exception as error:  # noqa: BLE001 - nats-py raises many kinds
+        except Exception as error:  # nats-py raises many kinds
             raise NatsError(str(error) or type(error).__name__, cause=UNREACHABLE) from None
 
     def post(self, subject: str, body: bytes, *, headers: dict[str, str] | None = None, reply: str = "") -> None:
@@ -150,7 +150,7 @@ class NatsConnection:
                 raise self.unreachable()
             try:
                 await client.flush(timeout)  # type: ignore[arg-type]  # it takes fractions
-            except Exception as error:  # noqa: BLE001 - nats-py raises many kinds
+            except Exception as error:  # nats-py raises many kinds
                 raise NatsError(str(error) or type(error).__name__, cause=UNREACHABLE) from None
 
         await self._loop.run(flush)
@@ -219,7 +219,7 @@ class NatsConnection:
 
     async def _keep(self) -> None:
         """Connect to one of the servers, and to another one when the connection is lost, until cancelled."""
-        import asyncio  # noqa: PLC0415 - slow to import
+        import asyncio  # slow to import
 
         wait = random.uniform(*RECONNECT_WAIT)  # noqa: S311 - spreads load
         servers = list(self.settings.servers)
@@ -233,9 +233,9 @@ class NatsConnection:
 
     async def _use(self, server: str) -> bool:
         """Use a connection to this server as long as it lasts. Returns whether there was one."""
-        import asyncio  # noqa: PLC0415 - slow to import
+        import asyncio  # slow to import
 
-        from nats.aio.client import Client  # noqa: PLC0415 - an extra
+        from nats.aio.client import Client  # an extra
 
         ended, client = asyncio.Event(), Client()
 
@@ -263,7 +263,7 @@ class NatsConnection:
             self.last_error = ""
             self._loop.tell(self._set, CONNECTED)
             await self._lasts(client, ended)
-        except Exception as error:  # noqa: BLE001 - no connection, a file that cannot be read, a fault of the client
+        except Exception as error:  # no connection, a file that cannot be read, a fault of the client
             self._note(error)
             return False
         finally:
@@ -276,7 +276,7 @@ class NatsConnection:
 
     async def _lasts(self, client: Client, ended: asyncio.Event) -> None:
         """Return when the connection has ended, or the server does not answer pings any more."""
-        import asyncio  # noqa: PLC0415 - slow to import
+        import asyncio  # slow to import
 
         missed = 0
         while missed < MISSED:
@@ -287,14 +287,14 @@ class NatsConnection:
             try:
                 await client.flush(PULSE)  # type: ignore[arg-type]  # it takes fractions
                 missed = 0
-            except Exception as error:  # noqa: BLE001 - nats-py raises many kinds
+            except Exception as error:  # nats-py raises many kinds
                 if client.is_closed:
                     return
                 missed += 1
                 self._note(error)
 
     async def _close(self) -> None:
-        import asyncio  # noqa: PLC0415 - slow to import
+        import asyncio  # slow to import
 
         client, self._client = self._client, None
         if client is not None:
@@ -345,7 +345,7 @@ class NatsConnection:
 
 async def _end(client: Client) -> None:
     """Write all waiting messages, and close the connection, as far as the server lets it in time."""
-    import asyncio  # noqa: PLC0415 - slow to import
+    import asyncio  # slow to import
 
     with contextlib.suppress(Exception):  # it closes
         async with asyncio.timeout(CLOSE):
@@ -363,7 +363,7 @@ def _without_noise(record: logging.LogRecord) -> bool:
 
 def _require_nats() -> None:
     try:
-        import nats.aio.client  # noqa: F401, PLC0415 - an extra
+        import nats.aio.client  # noqa: F401 - an extra
     except ImportError:
         raise PicohookError(f"NATS needs the package nats-py: {how_to_install('nats')}") from None
 
@@ -378,7 +378,7 @@ def tls_of(settings: NatsSettings) -> ssl.SSLContext | None:
     """The certificates for connections; None if they are not named. Raises `OSError` and `ssl.SSLError`."""
     if settings.tls is None:
         return None
-    import ssl  # noqa: PLC0415 - slow to import
+    import ssl  # slow to import
 
     logging.getLogger("asyncio").addFilter(_without_noise)
     context = ssl.create_default_context(cafile=settings.tls.ca)

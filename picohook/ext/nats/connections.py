@@ -25,7 +25,7 @@ class Connections:
 
         Raises `PicohookError` if nats-py is not installed.
         """
-        from .connection import NatsConnection  # noqa: PLC0415 - most hosts have none
+        from .connection import NatsConnection  # most hosts have none
 
         key = settings.model_dump_json()
         if key not in self._open:

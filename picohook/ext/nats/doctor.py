@@ -50,7 +50,7 @@ async def examine(found: Layers, routes: tuple[str, ...], host: NatsSettings | N
         if is_worker and host is not None:
             findings.append(await _answers(server, settings, host, serves[0]))
         findings.append(await _hanging(server, settings))
-    except Exception as error:  # noqa: BLE001 - nats-py raises many kinds
+    except Exception as error:  # nats-py raises many kinds
         hint = "read why, and the server's log"
         findings.append(
             Finding(Level.ERROR, server, "key", f"no connection: {str(error) or type(error).__name__}", hint)
@@ -61,7 +61,7 @@ async def examine(found: Layers, routes: tuple[str, ...], host: NatsSettings | N
 @contextlib.asynccontextmanager
 async def _connected(server: str, options: dict[str, Any], refused: list[str]) -> AsyncIterator["Client"]:
     """A client. What the server refuses is added to `refused`."""
-    from nats.aio.client import Client  # noqa: PLC0415 - an extra
+    from nats.aio.client import Client  # an extra
 
     async def failed(error: Exception) -> None:
         refused.append(str(error))
@@ -98,7 +98,7 @@ async def _anonymous(server: str, settings: NatsSettings) -> Finding:
         async with _connected(server, {} if context is None else {"tls": context}, []):
             hint = f"give each host and each worker a key, `accounts` in its configuration: {_PAGE}"
             return Finding(Level.ERROR, server, "anonymous", "anybody may connect, without a key", hint)
-    except Exception:  # noqa: BLE001 - nats-py raises many kinds
+    except Exception:  # nats-py raises many kinds
         return Finding(Level.OK, server, "anonymous", "it refuses a client without a key")
 
 

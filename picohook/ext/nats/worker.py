@@ -199,7 +199,7 @@ class NatsWorker:
                 if left > 0:
                     PROGRESS.set(functools.partial(self._tell_progress, question))
                     await self._reply(question.message, await self._line(question, left))
-        except Exception as error:  # noqa: BLE001 - a fault of ours must not end the worker
+        except Exception as error:  # a fault of ours must not end the worker
             self._log.error("a question could not be answered", hook=question.hook, why=repr(error))
 
     def _ended(self, question: _Question) -> None:

@@ -104,8 +104,8 @@ class OpenTelemetry(Listener):
         texts: bool = False,
     ) -> None:
         try:
-            from opentelemetry import context, metrics, trace  # noqa: PLC0415 - an extra
-            from opentelemetry.trace.propagation import tracecontext  # noqa: PLC0415
+            from opentelemetry import context, metrics, trace  # an extra
+            from opentelemetry.trace.propagation import tracecontext
         except ImportError:
             raise PicohookError(f"OpenTelemetry needs its API: {how_to_install('otel')}") from None
         self.operations = operations

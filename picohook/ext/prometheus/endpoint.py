@@ -27,7 +27,7 @@ async def metrics_endpoint(host: Engine, where: str) -> AsyncIterator[WSGIServer
 
     Raises `PicohookError` if it cannot listen there. The block has to run on the host's event loop, which a scrape asks.
     """
-    from prometheus_client import start_wsgi_server  # noqa: PLC0415 - `registry` says what to install without it
+    from prometheus_client import start_wsgi_server  # `registry` says what to install without it
 
     address, port = _address(where)
     token = anyio.lowlevel.current_token()

@@ -61,7 +61,7 @@ def unusable(file: str, model: ModelTable, environ: Mapping[str, str] = os.envir
         why = f"the environment has no {model.key_env}, which should have the model's key"
         return Problem(escape(file), "model.key_env", why, "set it where the host is started")
     try:
-        import httpx  # noqa: F401, PLC0415 - an extra
+        import httpx  # noqa: F401 - an extra
     except ImportError:
         return Problem(escape(file), "model", "asking a model needs httpx", how_to_install("openai"))
     return None
@@ -75,7 +75,7 @@ def shown(model: ModelTable, name: str | None = None) -> str:
 
 def client(model: ModelTable, environ: Mapping[str, str] = os.environ) -> Complete:
     """Returns a function that asks the model. Making it may read certificates, which takes a while."""
-    from .openai_chat import openai_chat  # noqa: PLC0415 - an extra
+    from .openai_chat import openai_chat  # an extra
 
     key = environ[model.key_env] if model.key_env else None
     return openai_chat(model.base_url, key, model=model.name, timeout=model.timeout, **model.options)

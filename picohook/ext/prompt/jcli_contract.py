@@ -163,7 +163,7 @@ def decide(stage: Stage[Any], payload: Payload, result: Mapping[str, Any]) -> De
     `stop` ends the turn. With retry_feedback it starts another round, if the stage allows that. Before a compaction it only
     skips the compaction. `skip` denies a tool: the model is told, and the turn continues.
     """
-    from ...model.replies import read_decision, text_in  # noqa: PLC0415 - reading a configuration does without
+    from ...model.replies import read_decision, text_in  # reading a configuration does without
 
     if stage.approves:
         return read_decision(stage, dict(result))
@@ -231,7 +231,7 @@ def _action(result: Mapping[str, Any]) -> str | None:
 
 def _edits(stage: Stage[Any], event: str, result: Mapping[str, Any]) -> dict[str, Any]:
     """The edits in a result, in the form of an answer at the stage."""
-    from ...model.replies import objects_in, text_in  # noqa: PLC0415 - reading a configuration does without
+    from ...model.replies import objects_in, text_in  # reading a configuration does without
 
     names = {name for name in EDITS.get(event, ()) if result.get(name) is not None}
     changes: dict[str, Any] = {}

@@ -40,7 +40,7 @@ def openai_chat(
     ends at `timeout`, or at the hook's deadline. The function raises `PicohookError`; the error never has the key in it.
     """
     try:
-        import httpx  # noqa: PLC0415 - an extra
+        import httpx  # an extra
     except ImportError:
         raise PicohookError(f"openai_chat needs httpx: {how_to_install('openai')}") from None
     url = f"{base_url.rstrip('/')}/chat/completions"

@@ -94,7 +94,7 @@ class Prover:
             await anyio.sleep(wait)
             try:
                 await self.prove()
-            except Exception as error:  # noqa: BLE001 - the next one may succeed, and this one is missed in the status
+            except Exception as error:  # the next one may succeed, and this one is missed in the status
                 self._mounted.log.error("there is no proof of life", why=repr(error))
             wait = every * random.uniform(1 - SPREAD, 1 + SPREAD)  # noqa: S311
 

@@ -85,7 +85,7 @@ async def _serve(  # noqa: PLR0917 - anyio.run calls it
     with ended_by_signals():
         async with host, contextlib.AsyncExitStack() as opened:
             if metrics is not None:
-                from ..prometheus.endpoint import metrics_endpoint  # noqa: PLC0415 - needs an extra
+                from ..prometheus.endpoint import metrics_endpoint  # needs an extra
 
                 await opened.enter_async_context(metrics_endpoint(host, metrics))
             clients = await sidecar.at_streams(*streams) if streams else await sidecar.at_socket(cast(Path, socket))

@@ -350,15 +350,15 @@ class HandlersHook(QueuedEventsHook):
                 case "prompt":
                     result = HandlerResult(stdout=await self._complete(handler, stdin, deadline))
                 case _:
-                    raise HookError(f"it cannot be run: {handler.rule.why}")  # noqa: TRY301 - all failures are taken alike
+                    raise HookError(f"it cannot be run: {handler.rule.why}")  # all failures are taken alike
             if self._host.reactor.now() > deadline:
-                raise HookTimeoutError("no answer in time")  # noqa: TRY301 - likewise
+                raise HookTimeoutError("no answer in time")
             if has_too_many_values(result.stdout.encode("utf-8", "replace")):
-                raise UnreadableError(f"its output cannot be read: {TOO_MANY_VALUES}")  # noqa: TRY301 - likewise
+                raise UnreadableError(f"its output cannot be read: {TOO_MANY_VALUES}")
             return result
         except HookError as error:
             return HandlerResult(failure=error)
-        except Exception as error:  # noqa: BLE001 - a handler can fail in any way
+        except Exception as error:  # a handler can fail in any way
             return HandlerResult(failure=HookError(explain(error)))
 
     async def _post(self, handler: Handler, stdin: bytes, deadline: float) -> str:

@@ -29,7 +29,7 @@ def filled(headers: Mapping[str, str], allowed: Sequence[str], environ: Mapping[
 async def post(url: str, headers: Mapping[str, str], body: bytes, *, within: float, limit: int) -> str:
     """Returns the body of a good answer. Raises `HookError` for any other, or without an answer. Follows no redirect."""
     try:
-        import httpx  # noqa: PLC0415 - an extra
+        import httpx  # an extra
     except ImportError:
         raise HookCrashedError(f"it is asked over HTTP, which needs httpx: {how_to_install('openai')}") from None
     with anyio.move_on_after(within):

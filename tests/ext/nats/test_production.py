@@ -88,7 +88,7 @@ def fleet(request, tmp_path_factory):
 @contextlib.asynccontextmanager
 async def client(fleet, key=None, url=None, refused=None):
     """A client of nats-py with this key, and without picohook."""
-    import nats  # noqa: PLC0415 - an extra
+    import nats  # an extra
 
     async def failed(error):
         if refused is not None:
@@ -164,8 +164,8 @@ async def test_N2_each_key_may_publish_and_listen_where_it_has_to_and_nowhere_el
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # the transport of nats-py that failed
 async def test_N2_nobody_connects_without_a_key_with_another_one_or_without_trust_in_the_authority(fleet, tmp_path):
-    import nkeys  # noqa: PLC0415 - an extra
-    from nats.aio.client import Client  # noqa: PLC0415 - likewise
+    import nkeys  # an extra
+    from nats.aio.client import Client
 
     (tmp_path / "new.nk").write_bytes(nkeys.encode_seed(b"x" * 32, nkeys.PREFIX_BYTE_USER))
     context = ssl.create_default_context(cafile=fleet.directory / "ca.pem")
@@ -239,7 +239,7 @@ async def test_N1_not_even_where_the_server_would_allow_it(tmp_path):
     """A server without any permissions, with a stream, as the first page about NATS has it for a trial."""
     if not programs():
         pytest.skip("needs nats-server")
-    import nats  # noqa: PLC0415 - an extra
+    import nats  # an extra
 
     server = Server("-js", "-sd", str(tmp_path))
     try:
@@ -275,7 +275,7 @@ PASSWORD = OPEN.replace("nats://", "nats://server:wrong@")
     "cluster", [OPEN, ENCRYPTED, PASSWORD], ids=["nothing", "a certificate of its own", "a wrong password"]
 )
 async def test_N3_a_server_that_is_not_of_the_fleet_does_not_join_and_hears_nothing(fleet, tmp_path, cluster):
-    import nats  # noqa: PLC0415 - an extra
+    import nats  # an extra
 
     new = (
         "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=x -keyout own.key -out own.pem"

@@ -148,7 +148,7 @@ def test_the_methods_named_direct_do_not_use_the_library():
 
 @pytest.mark.usefixtures("library")  # importing the library gives a warning, which the dispatcher hides
 def test_only_public_names_of_the_library_are_used():
-    import jsonrpcserver  # noqa: PLC0415 - it takes a quarter of a second
+    import jsonrpcserver  # it takes a quarter of a second
 
     sources = [path.read_text() for path in Path(picohook.__file__).parent.rglob("*.py")]
     imports = [

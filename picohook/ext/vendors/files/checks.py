@@ -42,7 +42,7 @@ def mistake(form: Form, event: str, table: HandlerTable) -> str:
     if table.type == "http" and (why := form.check_url(event, table.url)):
         return f"{quoted(table.url)} {why}"
     if table.only_if:
-        from ..permission_rule import is_rule  # noqa: PLC0415 - few files have one
+        from ..permission_rule import is_rule  # few files have one
 
         if not is_rule(table.only_if):
             return f"{quoted(table.only_if)} is not a permission rule, such as Bash(git *)"
@@ -103,6 +103,6 @@ def meant_tool(dialect: Dialect, event: str, matcher: str) -> str:
 
 def _fits(pattern: str, url: str) -> bool:
     """Whether a URL fits a pattern, in which `*` is any text."""
-    from ..permission_rule import fits  # noqa: PLC0415 - few files have such patterns
+    from ..permission_rule import fits  # few files have such patterns
 
     return fits(pattern.split("*"), url)

@@ -105,7 +105,7 @@ def project_of(config: Config, directory: str) -> Path:
 
 def plugin_data(plugin: str) -> Path:
     """The directory in which a plugin keeps its data."""
-    import platformdirs  # noqa: PLC0415 - only for plugins
+    import platformdirs  # only for plugins
 
     return Path(platformdirs.user_data_path("picohook")) / "plugins" / plugin
 

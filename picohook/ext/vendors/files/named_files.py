@@ -25,8 +25,8 @@ def read_tables(
     tables: Sequence[ForeignTable], problems: Problems, config: Config, *, taken: Collection[str]
 ) -> Config:
     """Returns the configuration with the hooks of all files in `[[foreign]]`, and with time for them in the chain."""
-    from .hooks import with_room  # noqa: PLC0415 - few configurations need it
-    from .reader import read_with  # noqa: PLC0415 - likewise
+    from .hooks import with_room  # few configurations need it
+    from .reader import read_with
 
     hooks, key_paths, warnings = [], {}, []
     names = set(taken)
@@ -76,9 +76,9 @@ def foreign_hooks(
     `dialect` names the agent, if the file's path and form do not show it. `failures` is "strict" or "vendor". `tools` maps
     tools of the host to the agent's. A handler may take minutes: give the host a `Timeouts(chain=...)` that is long enough.
     """
-    from ....config.document import Config  # noqa: PLC0415 - likewise
-    from ....config.tables import ForeignTable  # noqa: PLC0415 - likewise
-    from ....model.spec import Timeouts  # noqa: PLC0415 - likewise
+    from ....config.document import Config
+    from ....config.tables import ForeignTable
+    from ....model.spec import Timeouts
 
     here, path = Path.cwd(), Path(file).absolute()
     config = Config(

@@ -9,7 +9,7 @@ if __name__ == "__main__":
     try:
         sys.path.insert(0, __file__.removesuffix("client.py") + "alone")
         import ask_host  # type: ignore[import-not-found]
-    except BaseException as error:  # noqa: BLE001 - on any error, the call is refused
+    except BaseException as error:  # on any error, the call is refused
         sys.stderr.write(f"picohook: {error}\n")
         sys.exit(1 if "pass" in sys.argv else 2)
     del sys.path[0]

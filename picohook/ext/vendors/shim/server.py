@@ -113,7 +113,7 @@ class ShimHost:
             return await self._once(question, event)
         except PicohookError as error:
             return ShimReply("refused", str(error).encode("utf-8", "replace"))
-        except Exception as error:  # noqa: BLE001 - a client must get a refusal, whatever went wrong
+        except Exception as error:  # a client must get a refusal, whatever went wrong
             return ShimReply("refused", explain(error).encode("utf-8", "replace"))
 
     async def _once(self, question: ShimRequest, event: Mapping[str, Any]) -> ShimReply:
@@ -288,7 +288,7 @@ class ShimServer:
                 tasks.cancel_scope.cancel()
         except OSError:
             pass  # the client has gone
-        except Exception as error:  # noqa: BLE001 - the other clients continue
+        except Exception as error:  # the other clients continue
             self._log.warning("a client was dropped", why=explain(error))
         finally:
             self._open -= 1

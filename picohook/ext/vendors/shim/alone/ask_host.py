@@ -53,7 +53,7 @@ def main() -> "NoReturn":
         _signal.setitimer(_signal.ITIMER_REAL, 0)
         _write(1, out)
         _write(2, err)
-    except BaseException as error:  # noqa: BLE001 - on any error, the call is refused
+    except BaseException as error:  # on any error, the call is refused
         why = str(error) if isinstance(error, Refusal) else f"{type(error).__name__}: {error}"
         _refuse(why)
     posix._exit(code)  # noqa: SLF001 - the public name is `os._exit`
@@ -185,9 +185,9 @@ def _is_own(status: "posix.stat_result", kind: int) -> bool:
 def _key(vendor: str, project: str, config: str, environment: "dict[bytes, bytes]") -> str:
     """A digest of all that a host and its clients share: program, version, user, project, configuration and environment."""
     try:
-        from _blake2 import blake2b  # noqa: PLC0415 - hashlib takes longer
+        from _blake2 import blake2b  # hashlib takes longer
     except ImportError:
-        from hashlib import blake2b  # noqa: PLC0415
+        from hashlib import blake2b
 
     package = __file__.removesuffix("ext/vendors/shim/alone/ask_host.py")
     version = f"{package}wire/version.py"
@@ -302,7 +302,7 @@ def _exchange(connection: "_socket.socket", request: bytes, greeting: bytes) -> 
         status, code, out, err = head.decode().split(" ")
         sizes = int(out), int(err)
         if len(rest) != sum(sizes):
-            raise ValueError(sizes)  # noqa: TRY301 - one message for all of them
+            raise ValueError(sizes)  # one message for all of them
         return status, int(code), rest[: sizes[0]], rest[sizes[0] :]
     except ValueError:
         raise Refusal("the host ended in the middle of its answer") from None
@@ -310,7 +310,7 @@ def _exchange(connection: "_socket.socket", request: bytes, greeting: bytes) -> 
 
 def _started(path: str, key: str, vendor: str, project: str, config: str) -> "_socket.socket":
     """Start a host, unless another client has just started one. Returns a connection to it. Raises `Refusal`."""
-    import fcntl  # noqa: PLC0415 - only if there is no host
+    import fcntl  # only if there is no host
 
     lock = posix.open(path + ".lock", posix.O_RDWR | posix.O_CREAT | posix.O_NOFOLLOW | posix.O_CLOEXEC, 0o600)
     fcntl.flock(lock, fcntl.LOCK_EX)  # the host inherits it, and holds it until it listens
