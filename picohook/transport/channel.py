@@ -165,24 +165,19 @@ class Channel:
         """The advice to add to a message; empty if no line gave any since this request was sent."""
         return f": {self._hint}" if request <= self._hint_at else ""
 
-    def call(  # noqa: PLR0917
-        self,
-        stage: Stage[Any],
-        params: bytes,
-        deadline: float,
-        limit: float,
-        now: float,
-        has_slot: bool = False,  # noqa: FBT001, FBT002 - by position, because every call passes here
-    ) -> Awaitable[Decision]:
+    def call(self, stage: Stage[Any], params: bytes, deadline: float, limit: float, now: float) -> Awaitable[Decision]:
         """Send a request. Await the result at once for the decision.
 
         Errors known at once are raised here, later ones when awaited. `deadline`, `limit` and `now` are times on the reactor's
         clock. A hook that reports progress moves its deadline, but never beyond `limit`.
         """
+        if self._slots is None or self._error is not None:
+            return self._call(stage, params, deadline, limit, now)
+        return self._call_with_slot(self._slots, stage, params, deadline, limit)
+
+    def _call(self, stage: Stage[Any], params: bytes, deadline: float, limit: float, now: float) -> Awaitable[Decision]:
         if self._error is not None:
             raise copy(self._error)
-        if self._slots is not None and not has_slot:
-            return self._call_with_slot(self._slots, stage, params, deadline, limit)
         if now >= deadline:
             raise HookTimeoutError("its deadline had passed before it was asked", hook=self.name)
         call = self._reactor.promise(self._on_cancel)
@@ -203,7 +198,7 @@ class Channel:
     ) -> Decision:
         await slots.acquire(deadline, self.name)
         try:
-            return await self.call(stage, params, deadline, limit, self._reactor.now(), has_slot=True)
+            return await self._call(stage, params, deadline, limit, self._reactor.now())
         finally:
             slots.release()
 

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Annotated, cast
 
@@ -68,14 +69,16 @@ def serve(
     with contextlib.redirect_stdout(sys.stderr), listeners((), audit=audit, otel=otel, record=record) as made:
         # Hooks in this process may print.
         faster = {"use_uvloop": has_uvloop()}
-        anyio.run(_serve, config, picoclaw, socket, streams, metrics, made, backend_options=faster)
+        serve = partial(_serve, config, picoclaw, socket, streams, metrics=metrics, host_listeners=made)
+        anyio.run(serve, backend_options=faster)
 
 
-async def _serve(  # noqa: PLR0917 - anyio.run calls it
+async def _serve(
     config: Path | None,
     picoclaw: PicoClaw | None,
     socket: Path | None,
     streams: tuple[int, int] | None,
+    *,
     metrics: str | None,
     host_listeners: list[Listener],
 ) -> None:

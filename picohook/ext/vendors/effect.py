@@ -39,12 +39,13 @@ class Effect(NamedTuple):
         return self.word in {"denies", "asks", "pauses"}
 
 
-def effect(  # noqa: PLR0917 - all that a dialect needs
+def effect(
     dialect: Dialect,
     event: str,
     results: Sequence[tuple[Rule, HandlerResult]],
     handler_input: HandlerInput,
     payload: Payload,
+    *,
     failures: Failures,
 ) -> Effect:
     """Returns what handlers with these rules and results do to a payload."""

@@ -112,7 +112,7 @@ class _Trial:
             return Effect("passes")
         handler_input, ran = result
         group = self._hook.spec.filter
-        return effect(group.contract, group.event, [(self._rule, ran)], handler_input, call, "strict")
+        return effect(group.contract, group.event, [(self._rule, ran)], handler_input, call, failures="strict")
 
     def _finding(self, level: Level, message: str, hint: str = "") -> Finding:
         return Finding(level, about(self._hook.spec), _CHECK, f"{self._rule.at}: {message}", hint)

@@ -46,7 +46,7 @@ def merge(
         return GroupAnswer(AbortTurn(ends, notes=notes), failures=failed)
     match event:
         case "PreToolUse":
-            return _of_call(verdict, reason, answers, handler_input, notes, failed)
+            return _of_call(verdict, reason, answers, handler_input, notes, failed=failed)
         case "PermissionRequest":
             return _of_request(verdict, reason, answers, handler_input, failed)
         case "PostToolUse" | "PostToolUseFailure":
@@ -58,12 +58,13 @@ def merge(
     return GroupAnswer(blocked if refuses else let_pass(notes), failures=failed)
 
 
-def _of_call(  # noqa: PLR0917 - the parts that `merge` has made
+def _of_call(
     verdict: str,
     reason: str,
     answers: Sequence[HandlerAnswer],
     handler_input: HandlerInput,
     notes: Notes | None,
+    *,
     failed: tuple[HookError, ...],
 ) -> GroupAnswer:
     if verdict == "deny":

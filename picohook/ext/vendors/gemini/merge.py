@@ -47,7 +47,8 @@ def merge(
     if ends:
         return GroupAnswer(AbortTurn(ends, notes=notes), failures=failed)
     try:
-        decision = _decision(event, answers, handler_input, payload, notes, reason if denying else "", failures)
+        blocked = reason if denying else ""
+        decision = _decision(event, answers, handler_input, payload, notes, blocked=blocked, failures=failures)
     except HookReplyError as error:
         if failures == "strict" and EVENTS[event].gate:
             raise
@@ -68,12 +69,13 @@ def _with_the_last_decision(event: str, answers: Sequence[HandlerAnswer]) -> lis
     return made
 
 
-def _decision(  # noqa: PLR0917 - the parts that `merge` has made
+def _decision(
     event: str,
     answers: Sequence[HandlerAnswer],
     handler_input: HandlerInput,
     payload: Payload,
     notes: Notes | None,
+    *,
     blocked: str,
     failures: Failures,
 ) -> Decision:

@@ -46,7 +46,7 @@ def main() -> None:
 
     try:
         os.chdir(project)
-        work = partial(serve, key, path, agent_of(vendor), project, config, partial(tell, b"ready"))
+        work = partial(serve, key, path, agent_of(vendor), project, config, ready=partial(tell, b"ready"))
         anyio.run(work, backend_options={"use_uvloop": has_uvloop()})
     except PicohookError as error:
         tell(str(error).encode("utf-8", "replace")[:60_000])
@@ -61,8 +61,15 @@ def host_of(vendor: VendorAgent, project: str, config: str) -> Host:
     return Host.from_config(config) if config else Host.discover(project, without=vendor.runs)
 
 
-async def serve(  # noqa: PLR0917 - the client's command line
-    key: str, path: str, vendor: VendorAgent, project: str, config: str, ready: Callable[[], None], idle: float = IDLE
+async def serve(
+    key: str,
+    path: str,
+    vendor: VendorAgent,
+    project: str,
+    config: str,
+    *,
+    ready: Callable[[], None],
+    idle: float = IDLE,
 ) -> None:
     """Serve until no client has come for a while. Calls `ready` when it listens. Raises `PicohookError` if it cannot start."""
     async with host_of(vendor, project, config) as host:
