@@ -9,10 +9,12 @@ start no process are tried first.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -27,7 +29,7 @@ ROW = ("room", "function", "source", "planted", "found_by")
 FIRST = {"engine": "core", "model": "core", "calls": "turn"}
 """The tests that are tried first for a room whose own have another name."""
 FAILED = re.compile(r"^(?:FAILED|ERROR) ([^\s\[]+)(?:\[\S*)?", re.MULTILINE)
-HANGS = 600
+HANGS = 180
 """Seconds after which a run of the tests has failed."""
 
 
@@ -55,13 +57,19 @@ def run(copy: str, options: list[str]) -> str | None:
     """The first test that fails on a copy of the package, or None if all of them pass."""
     command = [sys.executable, "-P", "-m", "pytest", "-qx", "--timeout=30", "-pno:cacheprovider", *options]
     environment = {**os.environ, "PYTHONPATH": copy}
-    try:
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=HANGS, check=False)
-    except subprocess.TimeoutExpired:
-        return "a run that does not end"
-    if not done.returncode:
-        return None
-    failed = FAILED.search(done.stdout)
+    with tempfile.TemporaryFile("w+") as said:
+        with subprocess.Popen(command, env=environment, stdout=said, stderr=said, start_new_session=True) as process:
+            try:
+                process.wait(HANGS)
+            except subprocess.TimeoutExpired:
+                return "a run that does not end"
+            finally:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+        if not process.returncode:
+            return None
+        said.seek(0)
+        failed = FAILED.search(said.read())
     return failed[1] if failed else "a run that does not start"
 
 
