@@ -26,7 +26,7 @@ HERE = Path(__file__).parent
 PACKAGE = HERE.parents[1] / "picohook"
 FOUND = HERE / "found.json"
 ROW = ("room", "function", "source", "planted", "found_by")
-FIRST = {"engine": "core", "model": "core", "calls": "turn"}
+FIRST = {"engine": "core", "model": "core"}
 """The tests that are tried first for a room whose own have another name."""
 FAILED = re.compile(r"^(?:FAILED|ERROR) ([^\s\[]+)(?:\[\S*)?", re.MULTILINE)
 HANGS = 180
@@ -41,16 +41,18 @@ def found_by(fault: Fault, tests: list[str], last: str | None) -> str | None:
         package = Path(copy, PACKAGE.name)
         shutil.copytree(PACKAGE, package)
         (package / fault.file.relative_to(PACKAGE)).write_bytes(fault.code)
-        for options in ([last] if is_there(last) else [], ["--quick", "--workers=2", *tests], ["--workers=2", *tests]):
-            failed = options and run(copy, options)
-            if failed and run(copy, [failed] if is_there(failed) else options):
+        for options in (where(last), ["--quick", "--workers=2", *tests], ["--workers=2", *tests]):
+            failed = run(copy, options) if options else None
+            if failed and run(copy, where(failed) or options):
                 return failed
     return None
 
 
-def is_there(test: str | None) -> bool:
-    file, _, name = (test or "").partition("::")
-    return bool(name) and Path(file).exists() and f" {name.rpartition('::')[2]}(" in Path(file).read_text()
+def where(test: str | None) -> list[str]:
+    """The test, in the file that has it now."""
+    _, _, name = (test or "").partition("::")
+    defined = f" {name.rpartition('::')[2]}("
+    return [f"{file}::{name}" for file in Path("tests").rglob("test_*.py") if name and defined in file.read_text()]
 
 
 def run(copy: str, options: list[str]) -> str | None:
