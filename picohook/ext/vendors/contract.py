@@ -37,7 +37,7 @@ class Row(NamedTuple):
     kind: str = ""
     """The kind of event at which they run, if there is no stage."""
     gate: bool = False
-    """Whether its handlers can refuse something. In strict, a failure of such a handler is a refusal."""
+    """Whether its handlers can refuse something in the vendor's agent. In strict, a failure of such a handler is a refusal."""
     matched: str = ""
     """The field that matchers are compared with, or the fixed word for this event; empty if matchers are ignored."""
     once: bool = False
@@ -187,7 +187,7 @@ class Dialect:
     answers: tuple[str, ...]
     """The fields that all handlers may write."""
     unsupported: Mapping[str, str]
-    """Fields of all events that picohook does not support, each with the reason."""
+    """Fields, settings of a file and environment variables that picohook does not support, each with the reason."""
     encode: Callable[[str, Payload | Event, Facts], HandlerInput | None]
     """Returns what the handlers of an event read about a payload; None if the event does not happen with it."""
     select: Callable[[str, Sequence[Rule], HandlerInput, Facts], list[int]]

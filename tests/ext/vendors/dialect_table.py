@@ -27,7 +27,6 @@ def reasons(unsupported):
 def settings(form, dialect):
     """What a handler may set, and what it finds in its environment."""
     supported = [kind for kind, why in form.types.items() if not why]
-    unsupported = {f"type {kind}": why for kind, why in form.types.items() if why}
     found = {variable: None for file in FILES for variable in form.places(config_of(file)).env}
     for event in dialect.events:
         handler_input = dialect.encode(event, ToolCall(tool="bash"), Facts(session="s"))
@@ -36,8 +35,7 @@ def settings(form, dialect):
     only = (
         ", some of them only in plugins" if any("PLUGIN" in name or name == "extensionPath" for name in found) else ""
     )
-    yield f"Its environment has {code(found)}{only}. Differences:\n"
-    yield from (f"- `{name}`: {why}" for name, why in {**unsupported, **form.unsupported}.items())
+    yield f"Its environment has {code(found)}{only}."
 
 
 def config_of(file):
@@ -50,9 +48,12 @@ def rows(name):
     dialect = dialect_of(name)
     yield f"## {dialect.title}\n"
     yield f"The contract is that of {dialect.title} {dialect.version}.\n"
-    yield f"All handlers read {code(dialect.common)}, and may write {code(dialect.answers)}. Differences:\n"
-    yield from (f"- `{name}`: {why}" for name, why in dialect.unsupported.items())
-    yield from settings(form_of(name), dialect)
+    yield f"All handlers read {code(dialect.common)}, and may write {code(dialect.answers)}."
+    form = form_of(name)
+    yield from settings(form, dialect)
+    unsupported = {f"type {kind}": why for kind, why in form.types.items() if why}
+    yield "\nDifferences:\n"
+    yield from (f"- `{name}`: {why}" for name, why in {**unsupported, **dialect.unsupported}.items())
     yield "\n| Event | Asked at | Matcher | Reads | Writes | A block | Differences |"
     yield "|---|---|---|---|---|---|---|"
     for event, row in dialect.events.items():

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from ..files.form import FileSettings, Form, Places, plugin_data, project_of, texts
 from ..files.reader import read_with
-from .events import GATES_ELSEWHERE
 from .matcher import NAMES
 
 if TYPE_CHECKING:
@@ -85,21 +84,7 @@ FORM = Form(
         """.split()  # noqa: SIM905 - many lines otherwise
     ),
     only_commands=("SessionStart", "Setup"),
-    gates_elsewhere=GATES_ELSEWHERE,
     longest_timeouts={"SessionEnd": 60.0},
-    unsupported={
-        "statusMessage": "picohook shows no status",
-        "once": "it has an effect only in a skill, as in Claude Code",
-        "asyncRewake": "it does not wake the agent: its texts come with the next prompt",
-        "rewakeMessage": "it has no effect, because the agent is not woken",
-        "rewakeSummary": "it has no effect, because the agent is not woken",
-        "enabledPlugins": "picohook does not search plugins: name their files",
-        "allowManagedHooksOnly": "picohook does not read an administrator's policy",
-        "${user_config.*}": "picohook has no user settings for plugins: such a handler cannot be run",
-        "CLAUDE_PLUGIN_OPTION_*": "they are not set: picohook has no user settings for plugins",
-        "CLAUDE_EFFORT": "it is not set: picohook does not know it",
-        "CLAUDE_CODE_REMOTE": "it is not set: picohook does not know it",
-    },
 )
 
 read = partial(read_with, FORM)

@@ -24,6 +24,9 @@ UNSUPPORTED = {
     "model": "it is empty where the stage does not say it",
     "additionalContextLimit": "it counts four characters for a token, and the rest is left out instead of written to a file",
     "commandWindows": "picohook runs on Unix",
+    "statusMessage": "picohook shows no status",
+    "state": "whether a handler was reviewed in Codex does not count: a project's file needs picohook's trust",
+    "managed_dir": "managed requirements are not read",
 }
 RESERVED = ("updatedInput", "updatedPermissions", "interrupt")
 """The fields of a decision about permission that Codex reserves: with one of them, the answer is a no."""

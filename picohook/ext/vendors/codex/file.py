@@ -48,12 +48,6 @@ FORM = Form(
     longest_timeouts={"SessionEnd": 3.0, "Interrupt": 3.0},
     shortest_timeout=1.0,
     not_events=("state", "managed_dir"),
-    unsupported={
-        "commandWindows": "picohook runs on Unix",
-        "statusMessage": "picohook shows no status",
-        "state": "whether a handler was reviewed in Codex does not count: a project's file needs picohook's trust",
-        "managed_dir": "managed requirements are not read",
-    },
 )
 
 read = partial(read_with, FORM)

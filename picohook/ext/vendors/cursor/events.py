@@ -29,6 +29,9 @@ UNSUPPORTED = {
     "user_email": "it is null: picohook knows no user",
     "transcript_path": "it is null: picohook keeps no transcript",
     "continue": "it counts at beforeSubmitPrompt; elsewhere `permission` decides, and in strict a bare false is a denial",
+    "CURSOR_USER_EMAIL": "it is not set: picohook knows no user",
+    "CURSOR_TRANSCRIPT_PATH": "it is not set: picohook keeps no transcript",
+    "CURSOR_CODE_REMOTE": "it is not set: picohook does not know it",
 }
 TOOLS = {"Bash": "Shell", "Edit": "Write", "Agent": "Task"}
 """Cursor's own tools with other names than those of the table of tools."""
@@ -190,9 +193,7 @@ EVENTS: dict[str, Row] = {
         },
     ),
     "afterAgentThought": Row(why="a model's thoughts have no common form"),
-    "beforeTabFileRead": Row(why="picohook completes no text in an editor"),
+    "beforeTabFileRead": Row(gate=True, why="picohook completes no text in an editor"),
     "afterTabFileEdit": Row(why="picohook completes no text in an editor"),
     "workspaceOpen": Row(why="picohook opens no workspaces"),
 }
-GATES_ELSEWHERE = frozenset({"beforeTabFileRead"})
-"""The events that picohook does not support, and whose handlers can refuse something in Cursor."""

@@ -10,7 +10,7 @@ from pydantic import Field
 from ..files.form import FileSettings, Form, Places, home
 from ..files.handler_table import HandlerTable
 from ..files.reader import read_with
-from .events import CURSOR_VERSION, GATES_ELSEWHERE
+from .events import CURSOR_VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -57,12 +57,6 @@ FORM = Form(
     handler=CursorHandler,
     layout="handlers",
     settings=_settings,
-    gates_elsewhere=GATES_ELSEWHERE,
-    unsupported={
-        "CURSOR_USER_EMAIL": "it is not set: picohook knows no user",
-        "CURSOR_TRANSCRIPT_PATH": "it is not set: picohook keeps no transcript",
-        "CURSOR_CODE_REMOTE": "it is not set: picohook does not know it",
-    },
 )
 
 read = partial(read_with, FORM)

@@ -79,7 +79,7 @@ def setting_warnings(form: Form, event: str, row: Row, table: HandlerTable, entr
         yield f"if: {event} is not about a tool, so the handler never runs"
     if table.rewakes:
         yield "asyncRewake: it does not wake the agent: its texts come with the next prompt"
-    if table.in_background and row.gate:
+    if table.in_background and row.gate and row.supported:
         yield "async: it runs in the background, so it refuses nothing"
     if table.type == "http" and find_spec("httpx") is None:
         yield f"url: it needs httpx: {how_to_install('openai')}"

@@ -81,15 +81,11 @@ class Form:
     """Whether variables in the values of `env` are replaced."""
     only_commands: Collection[str] = ()
     """Events at which only commands run."""
-    gates_elsewhere: Collection[str] = ()
-    """Events that picohook does not support, and whose handlers can refuse something in the vendor's agent."""
     shortest_timeout: float = 0.0
     not_events: Collection[str] = ()
     """Keys of `hooks` that are not events."""
     longest_timeouts: Mapping[str, float] = field(default_factory=dict)
     """The longest timeout of some events."""
-    unsupported: Mapping[str, str] = field(default_factory=dict)
-    """Settings of handlers and files, and environment variables, that have no effect here; for each, the reason."""
 
 
 def home() -> Path:

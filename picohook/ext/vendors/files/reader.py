@@ -106,7 +106,7 @@ class FileReader:
             for handler in self._handlers(event, row, entry, (*at, index))
         ]
         if handlers and not row.supported:
-            also = ", so it refuses nothing here" if event in self._form.gates_elsewhere else ""
+            also = ", so it refuses nothing here" if row.gate else ""
             self.warnings.append(f"{dotted(at)}: its handlers never run{also}: {row.why}")
             return None
         if not handlers:
@@ -163,7 +163,7 @@ class FileReader:
         self.warnings += [f"{dotted(at)}: {warning}" for warning in setting_warnings(form, event, row, table, entry)]
         why = why_unsupported(form, self.settings, table)
         if why and row.supported:
-            open_or_not = "in strict it denies" if row.gate else "it never runs"
+            open_or_not = "in strict it denies" if row.gate and row.supported else "it never runs"
             lets = open_or_not if self._options.failures == "strict" else "it never runs"
             self.warnings.append(f"{dotted(at)}: it cannot be run, and {lets}: {why}")
         if table.only_if and not row.matched.startswith("tool"):

@@ -11,6 +11,8 @@ ANSWERS = ("continue", "stopReason", "suppressOutput", "systemMessage", "decisio
 UNSUPPORTED = {
     "transcript_path": "it is empty: picohook keeps no transcript",
     "suppressOutput": "picohook shows no output of hooks that it could hide",
+    "hooksConfig.notifications": "picohook shows no notifications",
+    "GEMINI_PLANS_DIR": "it is not set: picohook keeps no plans",
 }
 TOOLS = {
     "Bash": "run_shell_command",

@@ -73,10 +73,6 @@ FORM = Form(
     identity=lambda table: f"{table.name}:{table.command}",
     unit=0.001,
     not_events=_SWITCHES,
-    unsupported={
-        "hooksConfig.notifications": "picohook shows no notifications",
-        "GEMINI_PLANS_DIR": "it is not set: picohook keeps no plans",
-    },
 )
 
 read = partial(read_with, FORM)
