@@ -38,7 +38,7 @@ def test_each_dialect_has_a_contract_a_form_of_its_files_and_a_shim():
 def test_a_dialect_imports_nothing_that_starts_processes():
     package = Path(picohook.__file__).parent
     vendors = package / "ext" / "vendors"
-    paths = [path for name in VENDOR_FILES for path in (vendors / name).glob("*.py")]
+    paths = [path for name in NAMES for path in (vendors / name).glob("*.py")]
     assert len(paths) > 30
     for path in [vendors / "contract.py", *(path for path in paths if path.stem not in {"file", "shim"})]:
         depth = len(path.relative_to(package).parts)  # this many dots lead out of the package
