@@ -92,6 +92,9 @@ class HookError(PicohookError):
 class HookTimeoutError(HookError):
     """The hook did not answer before its deadline."""
 
+    def __init__(self, message: str = "", *, hook: str = "") -> None:
+        super().__init__(message or "no answer in time", hook=hook)
+
 
 class HookCrashedError(HookError):
     """The hook's process ended, was killed, or could not be started."""

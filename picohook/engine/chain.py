@@ -128,7 +128,7 @@ class Chain(Generic[P]):
                     decision, left, result, error = apply(stage, hook, encoded, decision, final)
                 ended = clock()
                 if ended > deadline and not (ended <= limit and hook.takes_bytes):
-                    raise HookTimeoutError("no answer in time")  # failures are caught in one place
+                    raise HookTimeoutError
             except Exception as raised:  # a hook can fail in any way; none of them may reach the agent
                 if retries < hook.spec.retry and not stage.approves and clock() < end:
                     retries += 1
@@ -148,7 +148,7 @@ class Chain(Generic[P]):
                 ended = clock()
                 seat.failed(stage.name, cause, why, decision.action, ended)
             break
-        entry = entry_of(seat, decision, ended - started, error, failure, retries, degraded)
+        entry = entry_of(seat, decision, ended - started, error, failure, retries=retries, degraded=degraded)
         seat.count(stage.name, entry, ended)
         asked = Asked(decision, left, entry, result, answer)
         if self.account is not None:

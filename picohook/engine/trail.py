@@ -14,12 +14,13 @@ if TYPE_CHECKING:
     from .seat import Seat
 
 
-def entry_of(  # noqa: PLR0917 - by position: it is called for every question
+def entry_of(
     seat: Seat,
     decision: Decision,
     duration: float,
     error: str | None,
     failure: str | None,
+    *,
     retries: int,
     degraded: str = "",
 ) -> TrailEntry:

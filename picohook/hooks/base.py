@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+import anyio
+
 from ..ext.vendors.session_env import SessionEnv
 from ..model.payloads import Payload
 from ..observe.failure_log import FailureLog
 from ..observe.metrics import HookMetrics
+from .time_limit import TimeLimit
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -64,6 +67,10 @@ class Question(Generic[P]):
     def payload(self) -> P:
         """The payload of the question: the hook's own copy. Raises as `encoded` does."""
         return self.encoded.payload
+
+    def time_limit(self, why: str = "", scope: type[anyio.CancelScope] = anyio.CancelScope) -> TimeLimit:
+        """A block that is cancelled at the deadline, and then raises `HookTimeoutError`. See `TimeLimit`."""
+        return TimeLimit(self.deadline, why, scope)
 
 
 @dataclass(frozen=True, slots=True)

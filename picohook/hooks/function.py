@@ -13,7 +13,7 @@ import anyio
 import anyio.from_thread
 import anyio.to_thread
 
-from ..errors import HookError, HookReplyError, HookTimeoutError, PicohookError
+from ..errors import HookError, HookReplyError, PicohookError
 from ..model.decisions import APPROVE, CONTINUE, Approve, Continue, Decision, Deny, Modify, Respond, Retry
 from ..model.encoded import Encoded
 from ..model.replies import read_decision
@@ -25,6 +25,7 @@ from ..transport.reactor import timed
 from ..wire import words
 from ..wire.text import explain
 from .queued_events import QueuedEventsHook
+from .time_limit import TimeLimit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -78,10 +79,8 @@ class FunctionHook(QueuedEventsHook):
         again = self.spec.retry or self.spec.fallback  # then a failure has to leave the payload as it was
         given = (None if again else question.shared.lend()) or question.encoded
         function = self._handlers[stage.name]
-        with self._scope(deadline=question.deadline) as scope:
+        with question.time_limit(scope=self._scope):
             answer = await self._call(function, given.payload)
-        if scope.cancelled_caught:
-            raise HookTimeoutError("no answer in time", hook=self.name)
         decision = _read(stage, answer)
         return decision if given.intact else _changed_in_place(stage, given, decision)
 
@@ -100,11 +99,9 @@ class FunctionHook(QueuedEventsHook):
 
     async def _call_in_time(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Call a function for an event, as `_call` does. Raises `HookTimeoutError` after the hook's own timeout."""
-        with anyio.CancelScope(deadline=self._host.reactor.now() + self.own_timeout) as scope:
-            return await self._call(function, *arguments)
-        assert scope.cancelled_caught
         why = f"it was cut off after {self.own_timeout:g} s, its timeout"
-        raise HookTimeoutError(why, hook=self.name)
+        with TimeLimit(self._host.reactor.now() + self.own_timeout, why):
+            return await self._call(function, *arguments)
 
 
 def _read(stage: Stage[Any], answer: Any) -> Decision:

@@ -90,10 +90,8 @@ class PythonHook(FunctionHook):
         return self._handle_when_loaded(question)
 
     async def _handle_when_loaded(self, question: Question[Any]) -> Decision:
-        with anyio.CancelScope(deadline=question.deadline):
+        with question.time_limit(_SLOW):
             await self._loaded.wait()
-        if not self._loaded.is_set():
-            raise HookTimeoutError(_SLOW, hook=self.name)
         if self._error is not None:
             raise self._error.with_traceback(None)
         return await super().handle(question)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from ..errors import HookCrashedError, HookTimeoutError
+from ..errors import HookCrashedError
 from ..hooks.base import Hook, HookStatus
 
 if TYPE_CHECKING:
@@ -40,13 +40,11 @@ class Placeholder(Hook):
         self._filled.set()
 
     async def handle(self, question: Question[Any]) -> Decision:
-        with anyio.CancelScope(deadline=question.deadline):
+        with question.time_limit("timed out waiting for the old hook to end"):
             await self._filled.wait()
-        if self._hook is not None:
-            return await self._hook.handle(question)
-        if self._filled.is_set():
+        if self._hook is None:
             raise HookCrashedError("it is being stopped", hook=self.name)
-        raise HookTimeoutError("timed out waiting for the old hook to end", hook=self.name)
+        return await self._hook.handle(question)
 
     def notify(self, event: Event) -> None:
         if self._hook is None:

@@ -49,7 +49,7 @@ class OutgoingRequests:
             with anyio.CancelScope(deadline=deadline):
                 await request.ended.wait()
             if not request.ended.is_set():
-                raise HookTimeoutError("no answer in time")
+                raise HookTimeoutError
             return request.result()
         finally:
             del self._open[number]

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import anyio
-
-from ...errors import HookError, HookTimeoutError
+from ...errors import HookError
 from ...hooks.function import Functions
+from ...hooks.time_limit import TimeLimit
 
 if TYPE_CHECKING:
     from ...hooks.base import HostServices
@@ -28,6 +27,5 @@ class ModelOfHook:
         complete = None if self._model_of is None else self._model_of(self._spec)
         if complete is None:  # mounting the hook requires a model, but a reload may have removed it since
             raise HookError("there is no model to ask: name one in [model] of the configuration")
-        with anyio.CancelScope(deadline=deadline):
+        with TimeLimit(deadline):
             return prompt.answer_in(await self._functions.call(complete, prompt, model))
-        raise HookTimeoutError("no answer in time")

@@ -352,7 +352,7 @@ class HandlersHook(QueuedEventsHook):
                 case _:
                     raise HookError(f"it cannot be run: {handler.rule.why}")  # all failures are taken alike
             if self._host.reactor.now() > deadline:
-                raise HookTimeoutError("no answer in time")
+                raise HookTimeoutError
             if has_too_many_values(result.stdout.encode("utf-8", "replace")):
                 raise UnreadableError(f"its output cannot be read: {TOO_MANY_VALUES}")
             return result

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from ...errors import HookTimeoutError
 from ...protocol.codec import decode_value
 from ...wire import words
 from ...wire.text import cut, show
 from ..queued_events import QueuedEventsHook
+from ..time_limit import TimeLimit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -70,10 +70,8 @@ class OneShotHook(QueuedEventsHook):
 
     async def _ask(self, event: str, context: dict[str, Any], deadline: float) -> Mapping[str, Any]:
         """The result. Waits for one of the `max_in_flight` slots, and logs fields of the result that have no meaning."""
-        with anyio.CancelScope(deadline=deadline) as scope:
+        with TimeLimit(deadline, "timed out waiting for a free slot (max_in_flight)"):
             await self._slots.acquire()
-        if scope.cancelled_caught:
-            raise HookTimeoutError("timed out waiting for a free slot (max_in_flight)", hook=self.name)
         try:
             result = await self.answer(event, context, deadline)
         finally:

@@ -36,7 +36,7 @@ class ClientHook(Hook):
         params = b'%b,"payload":%b}' % (names[:-1], question.encoded.params())
         answer = await self._requests.ask(params, question.deadline)
         if stage.approves and anyio.current_time() > question.deadline:
-            raise HookTimeoutError("no answer in time", hook=self.name)
+            raise HookTimeoutError(hook=self.name)
         return read_decision(stage, answer)
 
     def notify(self, event: Event) -> None:
