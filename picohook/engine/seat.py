@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NoReturn
 
 from ..errors import HookTimeoutError
+from ..wire import words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -101,11 +102,10 @@ class Seat:
                 self.figures = figures
                 self.hook.failures.answered(stage, now)
         figures.record(entry.duration, entry.action, entry.failure, entry.retries)
-        if entry.degraded:
-            figures.degraded[entry.degraded.partition(": ")[2]] += 1
-        elif entry.error is not None and entry.failure is None:
+        if entry.error is not None and entry.failure is None and not entry.degraded:
             self.failed(stage, "edit", entry.error, entry.action, now)
-            figures.refused_edits += 1
+        if entry.error is not None or entry.action == words.DENY or entry.degraded:
+            figures.record_rare(entry)
 
     def wants(self, payload: Payload) -> bool:
         """Whether the hook is asked about this payload."""

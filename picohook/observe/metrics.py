@@ -14,6 +14,19 @@ BATCH = 1024
 BOUNDS = tuple(2**power / 1e6 for power in range(7, 27))
 """The upper bounds of the histogram in seconds, from 0.1 ms to a minute. Each doubles the one before, so counts are exact."""
 
+COUNTS = {
+    "executions": "Times the hook was asked.",
+    "skipped": "Times its filter did not match.",
+    "retries": "Times it was asked again after a failure.",
+    "refused_edits": "Edits that its may_edit forbids.",
+}
+"""The counts of a stage, and what they are."""
+COUNTS_BY_LABEL = {
+    "decisions": ("action", "Decisions, by action. A failure counts as the hook's on_failure says."),
+    "failures": ("cause", "Failures, by cause."),
+}
+"""For the counts of a stage that have several kinds, the label of the kind, and a description."""
+
 
 class StageMetrics:
     """The metrics of one hook at one stage."""
@@ -51,6 +64,16 @@ class StageMetrics:
             self.retries += retries
         if failure is not None:
             self.failures[failure] += 1
+
+    def record_rare(self, entry: Any) -> None:
+        """Record what only few executions have: a fallback that decided, or an edit that was refused.
+
+        `entry` is the hook's `TrailEntry`.
+        """
+        if entry.degraded:
+            self.degraded[entry.degraded.partition(": ")[2]] += 1
+        elif entry.error is not None and entry.failure is None:
+            self.refused_edits += 1
 
     def _sort(self) -> Counter[int]:
         fresh, self._fresh = sorted(self._fresh), []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ...errors import PicohookError
-from ...observe.metrics import BOUNDS
+from ...observe.metrics import BOUNDS, COUNTS, COUNTS_BY_LABEL
 from ...wire.extras import how_to_install
 
 try:
@@ -28,17 +28,6 @@ _OF_HOOKS = {
     "dropped_lines": "Lines of the hook that were not messages.",
     "dropped_events": "Events that the hook was too slow to take.",
 }
-_OF_STAGES = {
-    "executions": "Times the hook was asked.",
-    "skipped": "Times its filter did not match.",
-    "retries": "Times it was asked again after a failure.",
-    "refused_edits": "Edits that its may_edit forbids.",
-}
-_BY_LABEL = {
-    "decisions": ("action", "Decisions, by action. A failure counts as the hook's on_failure says."),
-    "failures": ("cause", "Failures, by cause."),
-}
-"""For the counts of stages that have several kinds, the label of the kind, and a description."""
 
 
 def registry(status: Callable[[], Mapping[str, Any]]) -> CollectorRegistry:
@@ -78,9 +67,9 @@ class _Metrics(Collector):
         yield up
         for key, about in _OF_HOOKS.items():
             yield _counter(key, about, ["hook"], [(labels, counts[key]) for labels, counts in hooks])
-        for key, about in _OF_STAGES.items():
+        for key, about in COUNTS.items():
             yield _counter(key, about, ["hook", "stage"], [(labels, counts[key]) for labels, counts in stages])
-        for key, (label, about) in _BY_LABEL.items():
+        for key, (label, about) in COUNTS_BY_LABEL.items():
             samples = [([*of, kind], count) for of, counts in stages for kind, count in counts[key].items()]
             yield _counter(key, about, ["hook", "stage", label], samples)
         durations = HistogramMetricFamily(
