@@ -25,9 +25,9 @@ def before_llm:
   | if any($tools[]; . == weather) then {action: "continue"}
     else {action: "modify", request: {tools: ($tools + [weather])}} end;
 
-# A tool is about to be called.
+# A tool is about to be called. Some agents write bash, and some Bash.
 def before_tool:
-  if .tool == "bash" and (.arguments.command // "" | type != "string" or contains("rm -rf")) then
+  if (.tool | tostring | ascii_downcase) == "bash" and (.arguments.command // "" | type != "string" or contains("rm -rf")) then
     {action: "deny_tool", reason: "rm -rf is not allowed"}
   elif .tool == "get_weather" then {action: "respond", result: {for_llm: "\(.arguments.city // ""): 21 °C, sunny"}}
   else {action: "continue"} end;

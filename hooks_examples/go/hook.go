@@ -51,9 +51,9 @@ func decide(method string, p params) object {
 	return nil
 }
 
-// A tool is about to be called.
+// A tool is about to be called. Some agents write bash, and some Bash.
 func beforeTool(p params) object {
-	if p.Tool == "bash" && removes(p.Arguments["command"]) {
+	if strings.EqualFold(p.Tool, "bash") && removes(p.Arguments["command"]) {
 		return object{"action": "deny_tool", "reason": "rm -rf is not allowed"}
 	}
 	if p.Tool == "get_weather" {

@@ -23,13 +23,13 @@ const methods = {
     return { action: "modify", request: { tools: [...(tools ?? []), WEATHER] } };
   },
 
-  // A tool is about to be called.
+  // A tool is about to be called. Some agents write bash, and some Bash.
   "hook.before_tool": ({ tool, arguments: given }) => {
     if (tool === "get_weather") {
       return { action: "respond", result: { for_llm: `${given?.city ?? ""}: 21 °C, sunny` } };
     }
     const command = given?.command ?? "";
-    if (tool === "bash" && (typeof command !== "string" || command.includes("rm -rf"))) {
+    if (/^bash$/i.test(tool ?? "") && (typeof command !== "string" || command.includes("rm -rf"))) {
       return { action: "deny_tool", reason: "rm -rf is not allowed" };
     }
     return { action: "continue" };

@@ -22,11 +22,11 @@ def get_weather(city: str) -> str:
     return f"{city}: 21 °C, sunny"
 
 
-@app.before_tool(tool="bash")
+@app.before_tool
 def before_tool(call: sdk.BeforeTool) -> sdk.Decision | None:
-    """A command is about to be run."""
+    """A tool is about to be called. Some agents write bash, and some Bash."""
     command = call.arguments.get("command", "")
-    if not isinstance(command, str) or "rm -rf" in command:
+    if call.tool.lower() == "bash" and (not isinstance(command, str) or "rm -rf" in command):
         return call.deny("rm -rf is not allowed")
     return None
 

@@ -32,10 +32,10 @@ fn answer(method: &str, params: &Json) -> (&'static str, Json) {
     ("result", result)
 }
 
-/// A tool is about to be called.
+/// A tool is about to be called. Some agents write bash, and some Bash.
 fn before_tool(call: &Json) -> Json {
     let given = call.get("arguments");
-    if call.get("tool").text() == "bash" && removes(given.get("command")) {
+    if call.get("tool").text().eq_ignore_ascii_case("bash") && removes(given.get("command")) {
         return object([
             ("action", "deny_tool".into()),
             ("reason", "rm -rf is not allowed".into()),
