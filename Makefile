@@ -14,6 +14,7 @@
 # make fleet   three NATS servers, three workers and two hosts on this machine: an attacker, a worker that hangs, a server killed
 # make many    a sidecar under 50 clients and 100,000 calls
 # make site    build the documentation as a site, in site/
+# make pictures  draw the pictures of the documentation
 # make site-serve  show the site on http://127.0.0.1:8000, and build it again when a page changes
 # make release-check   wheel and source distribution, each tried in an empty environment
 # make agents  vendor mode and the shim against the programs of other agents, which npm installs; with a model of this machine
@@ -42,7 +43,7 @@ COMPILED := build/compiled
 ON_COMPILED := tests/core tests/protocol tests/process tests/host tests/calls tests/sessions
 
 .DEFAULT_GOAL := help
-.PHONY: help demo quick test check compiled coverage matrix quick-on stub examples faults fuzz planted soak bench many fleet site site-serve \
+.PHONY: help demo quick test check compiled coverage matrix quick-on stub examples faults fuzz planted soak bench many fleet pictures site site-serve \
 	release-check agents frameworks clean
 
 # An environment is made again for a Python that is named and is another one, and where it, or its Python, was moved.
@@ -146,10 +147,14 @@ fleet: $(VENV)/.installed-dev
 	$(BIN)/python tests/fleet
 
 site: $(VENV)/.installed-dev
-	$(BIN)/mkdocs build --quiet
+	@$(BIN)/python docs/site/build.py
+	$(BIN)/python -m pytest -q tests/docs/in_a_browser.py
+
+pictures: $(VENV)/.installed-dev
+	$(BIN)/python docs/site/pictures.py
 
 site-serve: $(VENV)/.installed-dev
-	$(BIN)/mkdocs serve
+	@$(BIN)/python docs/site/build.py --serve
 
 release-check: $(VENV)/.installed-dev
 	$(BIN)/python tests/release.py

@@ -1,50 +1,65 @@
-"""What the site refuses of a page."""
+"""What the site refuses of a page, and what it makes of one. `in_a_browser.py` looks at the pages."""
 
 from __future__ import annotations
 
-import importlib.util
+import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
-HOOKS = Path(__file__).parents[2] / "docs/site/hooks.py"
+sys.path.insert(0, str(Path(__file__).parents[2] / "docs/site"))
+
+import pictures
+
+import build
 
 
-@pytest.fixture(scope="module")
-def rendered():
-    """Renders a page as the site does. Raises what ends its build."""
-    config = pytest.importorskip("mkdocs.config").load_config(str(HOOKS.parents[2] / "mkdocs.yml"))
-    markdown = pytest.importorskip("markdown").Markdown(extensions=config["markdown_extensions"])
-    spec = importlib.util.spec_from_file_location("site_hooks", HOOKS)
-    hooks = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(hooks)
-    page = SimpleNamespace(file=SimpleNamespace(src_uri="page.md"))
-
-    def render(text):
-        html = markdown.reset().convert(hooks.on_page_markdown(text, page=page))
-        hooks.on_page_content(html, page=page)
-        return html
-
-    return render
+def test_the_pictures_are_what_the_tables_of_the_code_say():
+    for draw in pictures.DRAWN:
+        assert (pictures.PICTURES / f"{draw.__name__}.svg").read_text() == str(draw()), "make pictures draws them"
 
 
 @pytest.mark.parametrize(
-    "text",
+    ("text", "wrong"),
     [
-        "Hooks:\n- one\n- two\n",
-        "Steps:\n1. one\n2. two\n",
-        "Read\n```toml x=\na = 1\n```\n",
-        '```toml title="a" wrong now\na = 1\n```\n',
+        ("Read\n```toml x=\na = 1\n```\n", "begins no block of code"),
+        ('```toml title="a" wrong now\na = 1\n```\n', "begins no block of code"),
     ],
-    ids=["bullets", "numbers", "fence", "words"],
 )
-def test_a_list_or_a_fence_that_would_be_shown_as_text_ends_the_build(rendered, text):
-    with pytest.raises(Exception, match=r"page\.md: .* would be shown as text"):
-        rendered(text)
+def test_a_fence_that_would_be_shown_as_text_is_a_mistake(tmp_path, monkeypatch, text, wrong):
+    monkeypatch.setattr(build, "DOCS", tmp_path)
+    monkeypatch.setattr(build, "PAGES", tmp_path / "pages")
+    (tmp_path / "page.md").write_text(text)
+    assert [wrong in one for one in build.prepare()] == [True]
 
 
-def test_a_list_after_a_blank_line_and_a_fence_for_the_tests_come_out(rendered):
-    html = rendered('Hooks:\n\n- one\n- two `- x`\n\n```toml title="wrong.toml" wrong\na = 1\n- b\n```\n')
-    assert html.count("<li>") == 2
-    assert '<span class="filename">wrong.toml</span>' in html
+@pytest.mark.parametrize(
+    ("html", "wrong"),
+    [
+        ("<p>Hooks:\n- one\n- two</p>", "is shown as text: put a blank line above the list"),
+        ("<p>Steps:\n1. one</p>", "is shown as text: put a blank line above the list"),
+        ('<a href="other.html">other</a>', "links to other.html, which does not exist"),
+        ('<a href="#there">there</a>', "links to #there, which does not exist"),
+        ('<script src="https://example.org/x.js"></script>', "loads https://example.org/x.js"),
+    ],
+)
+def test_a_mistake_in_the_built_page_is_named(tmp_path, monkeypatch, html, wrong):
+    monkeypatch.setattr(build, "SITE", tmp_path)
+    (tmp_path / "page.html").write_text(html)
+    assert [wrong in one for one in build.mistakes()] == [True]
+
+
+def test_a_page_without_mistakes_has_none(tmp_path, monkeypatch):
+    monkeypatch.setattr(build, "SITE", tmp_path)
+    html = '<p id="there">Hooks: <code>a\n- b</code></p><a href="#there">up</a><a href="https://example.org">out</a>'
+    (tmp_path / "page.html").write_text(html)
+    assert build.mistakes() == []
+
+
+def test_the_copy_of_a_page_has_no_link_to_a_file_that_the_site_lacks():
+    page = build.DOCS / "how-to/audit.md"
+    text = (
+        'See [the example](../../hooks_examples/a.py), [the page](../index.md) and:\n\n```toml title="x" wrong\n```\n'
+    )
+    copy = 'See the example, [the page](../index.md) and:\n\n```toml title="x"\n```\n'
+    assert build.copy_of(text, page) == copy

@@ -1,0 +1,92 @@
+"""The site in a browser, as a reader has it: `make site` runs this."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from itertools import product
+from pathlib import Path
+
+import pytest
+from selenium import webdriver
+from selenium.webdriver.support.wait import WebDriverWait
+
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "docs/site"))
+
+
+import build  # noqa: E402 - it is in the directory added above
+
+WIDTHS = (390, 768, 1280, 1920)
+LOOK = """
+const room = document.documentElement.clientWidth;
+const scrolls = one => one && (["auto", "scroll"].includes(getComputedStyle(one).overflowX) || scrolls(one.parentElement));
+const wide = [...document.querySelectorAll(".md-content *")].filter(one => one.getBoundingClientRect().right > room + 1);
+const rows = new Set([...document.querySelectorAll(".md-tabs__item")].map(one => one.offsetTop));
+const small = [...document.querySelectorAll(".md-content code")].filter(one => parseFloat(getComputedStyle(one).fontSize) < 12);
+return [
+  ...wide.filter(one => !scrolls(one.parentElement)).map(one => `too wide: ${one.outerHTML.slice(0, 80)}`),
+  ...(rows.size > 1 ? ["a menu in two rows"] : []),
+  ...small.map(one => `letters too small: ${one.textContent}`),
+];
+"""
+"""What is wrong with a page on this screen. What is wider than the screen may be in something that scrolls by itself."""
+PATIENCE = 30
+FLAGS = (
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+)
+
+
+@pytest.fixture(scope="module")
+def site():
+    """The built site."""
+    assert build.build() == 0
+    return build.SITE
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    """A browser that notes what it loads."""
+    programs = [shutil.which("chromium"), shutil.which("chromedriver")]
+    if None in programs:
+        pytest.skip("apt-get install chromium chromium-driver")
+    options = webdriver.ChromeOptions()
+    options.binary_location = programs[0]
+    options.set_capability("goog:loggingPrefs", {"performance": "ALL", "browser": "ALL"})
+    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('chromium')}"):
+        options.add_argument(flag)
+    with webdriver.Chrome(options=options, service=webdriver.ChromeService(programs[1])) as running:
+        yield running
+
+
+@pytest.mark.timeout(600)
+def test_no_page_is_wider_than_its_screen_and_code_can_be_read(site, browser):
+    wrong = []
+    for page in sorted(set(site.rglob("*.html")) - {site / "404.html"}):  # which a server shows, not a disk
+        browser.get(page.as_uri())
+        for width, scheme in product(WIDTHS, ("light", "dark")):
+            media = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
+            browser.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
+            screen = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < WIDTHS[1]}
+            browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
+            wrong += [f"{page.relative_to(site)} at {width}, {scheme}: {one}" for one in browser.execute_script(LOOK)]
+    assert wrong == []
+
+
+def test_a_site_on_a_disk_is_searched_and_asks_no_other_site(site, browser):
+    browser.get((site / "index.html").as_uri())
+    browser.execute_script("document.querySelector('.md-search__button').click()")
+    field = "[...document.querySelectorAll('*')].map(one => one.shadowRoot?.querySelector('input')).find(one => one)"
+    WebDriverWait(browser, PATIENCE).until(lambda driver: driver.execute_script(f"return {field}")).send_keys(
+        "heartbeat"
+    )
+    links = field.replace("querySelector('input')", "querySelector('a[href*=\".html\"]')")
+    WebDriverWait(browser, PATIENCE).until(lambda driver: driver.execute_script(f"return {links}"))
+    asked = [entry["message"] for entry in browser.get_log("performance") if "requestWillBeSent" in entry["message"]]
+    assert asked
+    assert [one for one in asked if '"url":"http' in one] == []
+    assert [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"] == []
