@@ -44,6 +44,8 @@ def _verdict(outcome: Outcome[Any]) -> str:
 def _facts(outcome: Outcome[Any], before: Payload) -> Iterator[tuple[str, str]]:
     if outcome.reason:
         yield "reason", outcome.reason_for_llm  # the cause of a failure is in the table of hooks
+    if outcome.severity:
+        yield "severity", outcome.severity
     if outcome.feedback:
         yield "feedback", outcome.feedback
     if outcome.result is not None:

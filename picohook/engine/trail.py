@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..model.decisions import CONTINUE
+from ..model.decisions import CONTINUE, Deny
 from ..model.trail import TrailEntry
 from ..wire import words
 
@@ -29,8 +29,9 @@ def entry_of(
     if decision is CONTINUE and error is None and not (retries or degraded):
         return TrailEntry(seat.name, words.CONTINUE, duration)  # as nearly always
     reason = "" if failure else decision.reason
+    severity = decision.severity if isinstance(decision, Deny) else ""
     return TrailEntry(
-        seat.name, decision.action, duration, error, decision.notes, retries, reason, failure, False, degraded
+        seat.name, decision.action, duration, error, decision.notes, retries, reason, failure, False, degraded, severity
     )
 
 

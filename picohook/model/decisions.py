@@ -69,6 +69,8 @@ class Deny(_Refused):
 
     result: Mapping[str, Any] | ToolResult | None = field(default=None, kw_only=True)
     """The result for the model in place of the denial. Only hooks in code can set it, not hooks on the wire."""
+    severity: str = field(default="", kw_only=True)
+    """How bad the call is, in the hook's own words, such as `high`."""
     action: ClassVar[OutcomeAction] = words.DENY
 
 
@@ -184,6 +186,11 @@ class Outcome(Generic[P_co]):
         return f"hook {self.hook} failed{_FAILED_HOW.get(decided.failure, '')}"
 
     @property
+    def severity(self) -> str:
+        """The severity of the denial that ended the chain; empty without one."""
+        return next((entry.severity for entry in reversed(self.trail) if entry.hook == self.hook), "")
+
+    @property
     def intact(self) -> bool:
         """Whether the payload is still the last one that hooks saw, byte for byte. The meta may differ."""
         if self.asked is None:
@@ -206,6 +213,8 @@ class Outcome(Generic[P_co]):
         shown["reason"] = self.reason
         if (safe := self.reason_for_llm) != self.reason:
             shown["reason_for_llm"] = safe
+        if self.severity:
+            shown["severity"] = self.severity
         shown["trail"] = [entry.wire() for entry in self.trail]
         return shown
 

@@ -86,7 +86,14 @@ def plain_decision(stage: Stage[Any], action: str, reason: str) -> Decision | No
     return kind(reason=reason)
 
 
-_OF_APPROVALS = frozenset({"action", "reason"})
+_OF_APPROVALS = frozenset({"action", "reason", "severity"})
+MAX_SEVERITY = 32
+"""The most bytes of a severity."""
+
+
+def _denial(answer: Mapping[str, Any], notes: Notes | None = None) -> Deny:
+    severity = text_in(answer, "severity", MAX_SEVERITY)
+    return Deny(text_in(answer, "reason"), severity=severity, notes=notes)
 
 
 def _read_approval(answer: dict[str, Any]) -> Decision:
@@ -99,13 +106,13 @@ def _read_approval(answer: dict[str, Any]) -> Decision:
         raise ValueError(f"an approval has no action, and this one has {shown(action)}")
     if others:
         if all(answer[name] is False for name in others):
-            return Deny(reason=text_in(answer, "reason"))
+            return _denial(answer)
         raise ValueError(f"the answer has no `approved`, and `{_shown_name(others[0])}` is not a yes")
     approved = answer.get("approved")
     if approved is True:
         return APPROVE
     if approved is False:
-        return Deny(reason=text_in(answer, "reason"))
+        return _denial(answer)
     if "approved" not in answer:
         raise ValueError("the answer has no `approved`")
     raise ValueError(f"`approved` is {shown(approved)}, and only true is a yes")
@@ -139,6 +146,8 @@ def _read_interception(stage: Stage[Any], answer: dict[str, Any]) -> Decision:
             if not feedback and not changes:
                 raise ValueError("`retry` came without `feedback`")
             return Retry(feedback, changes=changes, reason=reason, notes=notes)
+        case words.DENY:
+            return _denial(answer, notes)
     return _REFUSES[action](reason, notes=notes)
 
 

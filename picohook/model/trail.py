@@ -53,6 +53,8 @@ class TrailEntry:
     """Whether its filter did not match, so that it was not asked."""
     degraded: str = ""
     """The hook that decided in its place, and the cause, as in `local: absent`; empty if it decided itself."""
+    severity: str = ""
+    """The severity of its denial."""
 
     def wire(self) -> dict[str, Any]:
         """The plain JSON form."""
@@ -64,6 +66,8 @@ class TrailEntry:
         }
         if self.reason:
             shown["reason"] = self.reason
+        if self.severity:
+            shown["severity"] = self.severity
         if self.skipped:
             shown["skipped"] = True
         if self.retries:

@@ -14,6 +14,8 @@ BATCH = 1024
 BOUNDS = tuple(2**power / 1e6 for power in range(7, 27))
 """The upper bounds of the histogram in seconds, from 0.1 ms to a minute. Each doubles the one before, so counts are exact."""
 
+MOST_SEVERITIES = 16
+"""How many severities of one hook are counted apart. Others are counted as `other`."""
 COUNTS = {
     "executions": "Times the hook was asked.",
     "skipped": "Times its filter did not match.",
@@ -24,6 +26,7 @@ COUNTS = {
 COUNTS_BY_LABEL = {
     "decisions": ("action", "Decisions, by action. A failure counts as the hook's on_failure says."),
     "failures": ("cause", "Failures, by cause."),
+    "severities": ("severity", "Denials that have a severity, by severity."),
 }
 """For the counts of a stage that have several kinds, the label of the kind, and a description."""
 
@@ -31,7 +34,18 @@ COUNTS_BY_LABEL = {
 class StageMetrics:
     """The metrics of one hook at one stage."""
 
-    __slots__ = ("_fresh", "_other", "_sorted", "_total", "degraded", "failures", "refused_edits", "retries", "skipped")
+    __slots__ = (
+        "_fresh",
+        "_other",
+        "_sorted",
+        "_total",
+        "degraded",
+        "failures",
+        "refused_edits",
+        "retries",
+        "severities",
+        "skipped",
+    )
 
     def __init__(self) -> None:
         self._other: defaultdict[str, int] = defaultdict(int)
@@ -43,6 +57,8 @@ class StageMetrics:
         """How often its fallback decided in its place, by cause."""
         self.refused_edits = 0
         """How often an edit was not applied, because its `may_edit`, or that of its worker, forbids it."""
+        self.severities: Counter[str] = Counter()
+        """Denials with a severity, by severity."""
         self.skipped = 0
         """How often the hook was not asked because its filter did not match."""
         self._fresh: list[float] = []
@@ -66,7 +82,7 @@ class StageMetrics:
             self.failures[failure] += 1
 
     def record_rare(self, entry: Any) -> None:
-        """Record what only few executions have: a fallback that decided, or an edit that was refused.
+        """Record what only few executions have: a fallback that decided, a refused edit, or a severity.
 
         `entry` is the hook's `TrailEntry`.
         """
@@ -74,6 +90,9 @@ class StageMetrics:
             self.degraded[entry.degraded.partition(": ")[2]] += 1
         elif entry.error is not None and entry.failure is None:
             self.refused_edits += 1
+        if entry.severity:
+            known = entry.severity in self.severities or len(self.severities) < MOST_SEVERITIES
+            self.severities[entry.severity if known else "other"] += 1
 
     def _sort(self) -> Counter[int]:
         fresh, self._fresh = sorted(self._fresh), []
@@ -133,6 +152,7 @@ class StageMetrics:
             "successes": self.successes,
             "decisions": self.decisions,
             "failures": dict(self.failures),
+            "severities": dict(self.severities),
             "skipped": self.skipped,
             "retries": self.retries,
             "degraded": dict(self.degraded),

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 NOTES = ("system_message", "additional_context", "inject_messages")
 """Fields that an answer can add to its decision."""
-ACTION_FIELDS = {"feedback": words.RETRY, "result": words.RESPOND}
+ACTION_FIELDS = {"feedback": words.RETRY, "result": words.RESPOND, "severity": words.DENY}
 """Fields that go with one action only."""
 LONGEST_NAME = 64
 """The most characters of a name that may be one of the protocol's in another case."""

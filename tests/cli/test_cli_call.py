@@ -53,6 +53,15 @@ def test_an_approval_says_whether_it_is_one_and_a_denial_is_an_outcome(project):
     assert (shown.code, shown.out.splitlines()[:2]) == (0, ["approve_tool: denied", "  reason  no"])
 
 
+def test_the_severity_of_a_denial_shows(project):
+    project.hook("gate", DENY.replace("return {", "return {'severity': 'high', "))
+
+    outcome = call(project, "before_tool", "--params", CALL, "--json").json
+    assert (outcome["severity"], outcome["trail"][0]["severity"]) == ("high", "high")
+    shown = call(project, "before_tool", "--params", CALL)
+    assert shown.out.splitlines()[:3] == ["before_tool: deny_tool", "  reason    not ls", "  severity  high"]
+
+
 def test_people_see_the_action_the_reason_the_changes_and_the_trail(project):
     project.hook("rename", RENAME, priority=1)
     project.hook("gate", DENY, priority=2)

@@ -213,6 +213,23 @@ class TestTexts:
         assert read_decision(BEFORE_TOOL, {"action": "continue", key: None}) == CONTINUE
 
 
+class TestSeverity:
+    @pytest.mark.parametrize(
+        ("stage", "answer"), [(BEFORE_TOOL, {"action": "deny_tool"}), (APPROVE_TOOL, {"approved": False})]
+    )
+    @pytest.mark.parametrize("key", ["severity", "Severity"])
+    def test_a_denial_can_have_one_which_is_cut(self, stage, answer, key):
+        denial = read_decision(stage, {**answer, "reason": "no", key: "high"})
+        assert denial == Deny("no", severity="high")
+        assert read_decision(stage, {**answer, key: "x" * 100}).severity == "x" * 32
+        with pytest.raises(ValueError, match="`severity` is a number, not a string"):
+            read_decision(stage, {**answer, key: 5})
+
+    def test_alone_it_decides_nothing_and_is_a_failure(self):
+        with pytest.raises(ValueError, match="severity"):
+            read_decision(BEFORE_TOOL, {"severity": "high"})
+
+
 ANSWER = {
     "system_message": "for the user",
     "additional_context": "for the prompt",

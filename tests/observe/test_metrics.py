@@ -7,6 +7,7 @@ import math
 import pytest
 from hypothesis import example, given, strategies as st
 
+from picohook.model.trail import TrailEntry
 from picohook.observe.metrics import BATCH, BOUNDS, StageMetrics
 
 times = st.one_of(st.floats(0, 1e-5), st.floats(0, 1), st.floats(0, 1e5), st.integers(0, 400).map(lambda n: n / 1e6))
@@ -43,6 +44,14 @@ def test_decisions_are_counted_by_action_and_events_are_none():
     figures.record(0.1, "", None, 0)
     assert figures.decisions == {"continue": 2, "deny_tool": 2, "modify": 1}
     assert StageMetrics().decisions == {}
+
+
+def test_sixteen_severities_are_counted_apart_and_others_together():
+    figures = StageMetrics()
+    for number in (*range(20), 3, 19):
+        figures.record_rare(TrailEntry("gate", "deny_tool", severity=f"level {number}"))
+    assert len(figures.severities) == 17
+    assert (figures.severities["level 3"], figures.severities["other"]) == (2, 5)
 
 
 def test_many_times_are_counted_as_they_come():

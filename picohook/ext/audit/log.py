@@ -223,6 +223,8 @@ def _answer(entry: TrailEntry, *, texts: bool) -> dict[str, Any]:
     shown |= {"action": entry.action, "duration_ms": round(entry.duration * 1000, 3)}
     if entry.failure:
         shown["failure"] = entry.failure
+    if entry.severity:
+        shown["severity"] = entry.severity
     if entry.degraded:
         shown["degraded"] = entry.degraded
     if entry.retries:

@@ -93,6 +93,13 @@ async def test_a_chain_is_one_record_with_each_hooks_answer_and_the_outcome(path
     assert SECRET not in path.read_text()
 
 
+async def test_the_severity_of_a_denial_is_in_it_also_without_texts(path):
+    async with Host([asking("a", lambda _: Deny("no", severity="high"))], listeners=[AuditLog(path)]) as host:
+        await host.before_tool(CALL)
+    (chain,) = chains(path)
+    assert chain["hooks"][0]["severity"] == "high"
+
+
 async def test_an_approval_and_a_hook_that_is_not_asked_show(path):
     hooks = [
         asking("yes", lambda _: True, "approve_tool"),

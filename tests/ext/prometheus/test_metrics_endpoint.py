@@ -11,7 +11,7 @@ import anyio.to_thread
 import pytest
 from rows import each
 
-from picohook import FunctionHook, Host, PicohookError
+from picohook import Deny, FunctionHook, Host, PicohookError
 from picohook.ext.prometheus.endpoint import metrics_endpoint
 
 pytestmark = pytest.mark.anyio
@@ -38,6 +38,14 @@ async def test_an_http_client_gets_the_metrics():
     assert (status, kind.partition(";")[0]) == (200, "text/plain")
     assert 'picohook_up{hook="f"} 1.0\n' in text
     assert 'picohook_executions_total{hook="f",stage="before_tool"} 1.0\n' in text
+
+
+async def test_denials_are_counted_by_their_severity():
+    gates = [FunctionHook("gate", {"before_tool": lambda _: Deny("no", severity="high")})]
+    async with Host(gates) as host, metrics_endpoint(host, "0") as server:
+        await host.before_tool({"tool": "bash"})
+        _, _, text = await scraped(server)
+    assert 'picohook_severities_total{hook="gate",severity="high",stage="before_tool"} 1.0\n' in text
 
 
 async def test_a_port_without_a_host_listens_on_this_machine_alone():
