@@ -73,6 +73,7 @@ _HOME = {
     "OnFailure": "model.spec",
     "Operation": "engine.operation",
     "OpenTelemetry": "ext.otel.listener",
+    "Option": "extension",
     "Outcome": "model.decisions",
     "OutcomeAction": "model.trail",
     "Parts": "model.spec",
@@ -180,7 +181,13 @@ if TYPE_CHECKING:
     from .ext.rust_worker.worker import worker_hooks as worker_hooks
     from .ext.vendors.files.named_files import foreign_hooks as foreign_hooks
     from .ext.vendors.tools import ToolAlias as ToolAlias
-    from .extension import Command as Command, Dialect as Dialect, Extension as Extension, Lazy as Lazy
+    from .extension import (
+        Command as Command,
+        Dialect as Dialect,
+        Extension as Extension,
+        Lazy as Lazy,
+        Option as Option,
+    )
     from .hooks.base import Hook as Hook, HookStatus as HookStatus, Question as Question, StateChange as StateChange
     from .hooks.command.command import CommandHook as CommandHook
     from .hooks.function import FunctionHook as FunctionHook

@@ -21,19 +21,8 @@ def main() -> None:
                 _complain(f"standard output cannot be written: {error.strerror}")
             sys.exit(1)
         return
-    if sys.argv[1:2] == ["shim-client"]:
-        # The entries of a project's hook file run it at each event.
-        import posix  # for this one alone
-
-        from .ext.vendors.shim.alone import ask_host
-
-        own = posix.environ.pop(b"PICOHOOK_PYTHONPATH", b"")  # see `shim_entry`
-        if own:
-            posix.environ[b"PYTHONPATH"] = own
-        elif not posix.environ.get(b"PYTHONPATH"):
-            posix.environ.pop(b"PYTHONPATH", None)
-        del sys.argv[1]
-        ask_host.main()
+    if sys.argv[1:2] and "-" in sys.argv[1][1:]:
+        _run_alone(sys.argv[1].replace("-", "_"))
     gc.disable()  # imports make many objects and no garbage; `load_command` enables it
     try:
         from .cli.app import run
@@ -49,6 +38,21 @@ def main() -> None:
             f"the Python package {package} is missing, which the command line needs: install picohook without --no-deps"
         )
         sys.exit(1)
+
+
+def _run_alone(name: str) -> None:
+    """Run a program of an extension, `ext/*/alone/NAME.py`, if there is one.
+
+    An agent starts it at each event. So it is not a command: neither the extension's row nor the command line is imported.
+    """
+    extensions = os.path.join(os.path.dirname(__file__), "ext")
+    for folder in os.listdir(extensions) if name.isidentifier() and os.path.isdir(extensions) else ():
+        place = os.path.join(extensions, folder, "alone")
+        if os.path.isfile(os.path.join(place, f"{name}.py")):
+            sys.path.insert(0, place)
+            program = __import__(name)
+            del sys.path[0]
+            program.main()
 
 
 def _complain(text: str) -> None:

@@ -10,11 +10,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import AsyncIterator, Callable, Mapping
     from pathlib import Path
 
+    from .cli.doctor.findings import Finding
     from .config.document import Config
     from .config.problems import Problems
+    from .projects.layers import Layers
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -64,6 +66,19 @@ class Command:
     """The first line of the command's help, which is shown without importing it."""
 
 
+@dataclass(frozen=True, slots=True)
+class Option:
+    """An option that a command of picohook, or of another extension, has in addition."""
+
+    use: Lazy[Callable[[Any, Any], None]]
+    """Called with the command's `typer.Context` and the option's value, before the command runs, if the option is given."""
+    help: str
+    metavar: str = ""
+    """The name of its value; empty if it has none."""
+    many: bool = False
+    """Whether it can be given several times. Then its value is a list."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extension:
     """What a package adds to picohook. Its keys are unique among all extensions, and differ from the core's."""
@@ -75,3 +90,9 @@ class Extension:
     """The extensions whose public names it imports."""
     dialects: Mapping[str, Dialect] = field(default_factory=dict)
     commands: Mapping[str, Command] = field(default_factory=dict)
+    options: Mapping[str, Option] = field(default_factory=dict)
+    """Options of other extensions' commands and of picohook's own, each by its command and name: `doctor --mutate`."""
+    schemas: Mapping[str, Lazy[Callable[[], dict[str, Any]]]] = field(default_factory=dict)
+    """The documents that `picohook schema NAME` prints."""
+    doctor: Lazy[Callable[[Layers], AsyncIterator[Finding]]] | None = None
+    """What `picohook doctor` examines in addition. It gets the configurations that may run."""

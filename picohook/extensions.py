@@ -6,20 +6,22 @@ Built-in rows are read first. Entry points are read for a key that no built-in r
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from .errors import PicohookError
-from .extension import Command, Dialect, Extension
+from .extension import Command, Dialect, Extension, Lazy, Option
 from .wire.version import VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from importlib.metadata import EntryPoint
 
-KEYED: Mapping[str, type] = {"dialects": Dialect, "commands": Command}
+KEYED: Mapping[str, type] = {"dialects": Dialect, "commands": Command, "options": Option, "schemas": Lazy}
 """The fields of a row whose keys are unique, and the type of their values."""
 GROUP = "picohook.extensions"
 _FOLDER = os.path.join(os.path.dirname(__file__), "ext")
@@ -47,9 +49,9 @@ def find(field: str, key: str) -> Any:
 
     Raises `PicohookError` if two packages have the key.
     """
-    for one in built_in():
-        if key in getattr(one.row, field):
-            return getattr(one.row, field)[key]
+    own = every_built_in(field)
+    if key in own:
+        return own[key]
     having = [one for one in others()[0] if key in getattr(one.row, field)]
     if len(having) > 1:
         packages = " and ".join(one.package for one in having)
@@ -57,9 +59,29 @@ def find(field: str, key: str) -> Any:
     return getattr(having[0].row, field)[key] if having else None
 
 
+def conflicts() -> Iterator[str]:
+    """Yield what `find` raises for each key that two packages have."""
+    for field in KEYED:
+        for key in {key: None for one in others()[0] for key in getattr(one.row, field)}:
+            try:
+                find(field, key)
+            except PicohookError as error:
+                yield str(error)
+
+
 def every(field: str) -> dict[str, Any]:
     """All values of this field of all rows, by their keys. Raises as `find` does."""
-    return {key: find(field, key) for one in (*built_in(), *others()[0]) for key in getattr(one.row, field)}
+    return {key: find(field, key) for one in usable() for key in getattr(one.row, field)}
+
+
+def every_built_in(field: str) -> dict[str, Any]:
+    """All values of this field of the built-in rows, by their keys."""
+    return {key: value for one in built_in() for key, value in getattr(one.row, field).items()}
+
+
+def usable() -> tuple[Installed, ...]:
+    """All extensions that can be used, the built-in ones first."""
+    return (*built_in(), *others()[0])
 
 
 @cache
@@ -89,11 +111,12 @@ def _load(point: EntryPoint) -> Installed | Broken:
         row = point.load()
     except Exception as error:  # a package can fail in any way, and other hosts do without it
         return Broken(package, f"{point.value} cannot be imported: {type(error).__name__}: {error}")
-    wrong = next(_mistakes(row), "")
+    wrong = next(chain(mistakes(row), _taken(row)), "")
     return Broken(package, wrong) if wrong else Installed(row, package)
 
 
-def _mistakes(row: object) -> Iterator[str]:
+def mistakes(row: object) -> Iterator[str]:
+    """Yield why a row cannot be used, if it cannot."""
     if not isinstance(row, Extension):
         yield f"its entry point names a {type(row).__name__}, not a picohook.Extension"
         return
@@ -101,10 +124,16 @@ def _mistakes(row: object) -> Iterator[str]:
         yield f"it needs picohook {row.needs}, and this is {VERSION}: install a newer picohook"
     for field, kind in KEYED.items():
         for key, value in getattr(row, field).items():
+            if field == "options" and not re.fullmatch(r"\S+ --\S+", key):
+                yield f"options has {key!r}, which is not a command and its option, such as 'doctor --mutate'"
             if not isinstance(value, kind):
                 yield f"{field}[{key!r}] is a {type(value).__name__}, not a picohook.{kind.__name__}"
-            if any(key in getattr(one.row, field) for one in built_in()):
-                yield f"{field} has {key!r}, which picohook has itself"
+
+
+def _taken(row: Extension) -> Iterator[str]:
+    for field in KEYED:
+        own = every_built_in(field)
+        yield from (f"{field} has {key!r}, which picohook has itself" for key in getattr(row, field) if key in own)
 
 
 def _version(text: str) -> tuple[int, ...]:

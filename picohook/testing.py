@@ -11,7 +11,7 @@
     assert [event.kind for event in host.events] == ["tool_exec_skipped"]
 
 The host is a real host, with its chains, deadlines and failure policy. `hook_process` makes a real hook process from a few
-lines of Python.
+lines of Python. `check_extension` is for tests of a package with an extension.
 """
 
 from __future__ import annotations
@@ -21,10 +21,14 @@ import functools
 import itertools
 import sys
 import textwrap
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from . import extensions
 from .engine.listener import Account, Listener
-from .errors import HookError
+from .errors import HookError, PicohookError
+from .extension import Extension, Lazy
 from .hooks.function import FunctionHook
 from .host import Host
 from .model.payloads import Payload
@@ -32,7 +36,7 @@ from .model.spec import HookSpec
 from .model.stages import STAGES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator
     from typing import TypeAlias
 
     from .hooks.base import Hook
@@ -51,7 +55,7 @@ if TYPE_CHECKING:
 
 P = TypeVar("P", bound=Payload)
 
-__all__ = ["FakeHook", "FakeQuestion", "RecordingHost", "hook_process"]
+__all__ = ["FakeHook", "FakeQuestion", "RecordingHost", "check_extension", "hook_process"]
 
 
 class FakeQuestion(NamedTuple):
@@ -182,3 +186,37 @@ def hook_process(source: str, *, name: str = "process", **settings: Any) -> Hook
     return HookSpec.model_validate(
         {"name": name, "command": (sys.executable, "-c", "import json, sys\n" + source + _LOOP), **settings}
     )
+
+
+def check_extension(row: Extension) -> None:
+    """Check an extension's row, and import all that it names.
+
+    Raises `PicohookError` if picohook refuses the row, and `AssertionError` if a name cannot be imported, or is of another type
+    than its field needs. Both name the field.
+    """
+    for wrong in extensions.mistakes(row):
+        raise PicohookError(wrong)
+    for field, lazy in _lazy_names(row):
+        try:
+            found = lazy.load()
+        except Exception as error:
+            raise AssertionError(f"{field}: {lazy.path} cannot be imported: {type(error).__name__}: {error}") from error
+        needed, is_right = next((rule for prefix, rule in _TYPES.items() if field.startswith(prefix)), _CALLABLE)
+        assert is_right(found), f"{field}: {lazy.path} is {found!r}, and must be {needed}"
+
+
+_CALLABLE = ("a function", callable)
+_TYPES = {
+    "kinds[": ("a subclass of HookSpec", lambda found: isinstance(found, type) and issubclass(found, HookSpec)),
+    "commands[": ("a typer.Typer", lambda found: hasattr(found, "registered_commands")),
+}
+
+
+def _lazy_names(row: Extension) -> Iterator[tuple[str, Lazy[Any]]]:
+    """Yield each name in the row, with its field."""
+    for field in fields(row):
+        value = getattr(row, field.name)
+        named = {f"{field.name}[{key!r}]": one for key, one in value.items()} if isinstance(value, Mapping) else {}
+        for at, one in (named or {field.name: value}).items():
+            inner = {f"{at}.{part.name}": getattr(one, part.name) for part in fields(one)} if is_dataclass(one) else {}
+            yield from ((name, found) for name, found in {at: one, **inner}.items() if isinstance(found, Lazy))

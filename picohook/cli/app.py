@@ -5,7 +5,7 @@ import io
 import os
 import sys
 from importlib import import_module
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
@@ -13,6 +13,7 @@ from typer.main import get_command
 
 from .. import extensions
 from ..errors import ConfigError, PicohookError
+from ..extension import Option
 from ..wire.version import VERSION
 from . import output
 from .command import App, Command, Verbose
@@ -29,6 +30,7 @@ OWN = {
     "conformance": "Test whether a hook keeps to the protocol.",
     "probe": "Test whether a host keeps to the protocol.",
     "schema": "Print the schema of a configuration, a stage or the protocol.",
+    "extensions": "List the extensions, and where they come from.",
 }
 """The commands in `commands/`, each with the first line of its help."""
 
@@ -52,6 +54,7 @@ ORDER = (
     "conformance",
     "probe",
     "schema",
+    "extensions",
 )
 """The order in which a newcomer needs the commands. Those of other packages follow."""
 
@@ -59,26 +62,64 @@ ORDER = (
 def summaries() -> dict[str, str]:
     """The commands, each with the first line of its help. No command is imported."""
     found = OWN | {name: command.summary for name, command in extensions.every("commands").items()}
-    return {name: found[name] for name in (*ORDER, *(found.keys() - set(ORDER)))}
+    return {name: found[name] for name in (*ORDER, *sorted(found.keys() - set(ORDER)))}
 
 
 class LazyCommand(Command):
     """A command's name and summary. Its module is imported when its arguments are read."""
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
-        return load_command(str(self.name)).make_context(info_name, args, parent, **extra)
+        name = str(self.name)
+        command = load_command(name)
+        own = {flag for param in command.params for flag in param.opts}
+        # Other packages are looked at only for an option that the command lacks, and for its help.
+        lacks = any(one.startswith("--") and one.partition("=")[0] not in own for one in args) or "-h" in args
+        rows = extensions.every("options") if lacks else extensions.every_built_in("options")
+        given: list[tuple[Option, Any]] = []
+        for key, option in rows.items():
+            of, _, flag = key.rpartition(" ")
+            if of == name:
+                command.params.append(_parameter(flag, option, given))
+        context = command.make_context(info_name, args, parent, **extra)
+        for option, value in given:
+            option.use.load()(context, value)
+        return context
+
+
+def _parameter(flag: str, option: Option, given: list[tuple[Option, Any]]) -> Any:
+    """The option for typer. If it is given, it is added to `given` with its value."""
+
+    def take(value: Any) -> None:
+        if value:
+            given.append((option, value))
+
+    def command(value: Any = None) -> None: ...
+
+    kind = list[str] if option.many else str if option.metavar else bool
+    declared = typer.Option(
+        flag, help=option.help, callback=take, expose_value=False, show_default=False, metavar=option.metavar or None
+    )
+    command.__annotations__["value"] = Annotated[kind | None if option.metavar else kind, declared]
+    app = App()
+    app.command()(command)
+    made = get_command(app).params[0]
+    made.name = flag  # the parser keeps values by it
+    return made
 
 
 class Commands(TyperGroup):
-    """All commands, in the order of `summaries`."""
-
-    def __init__(self, **settings: Any) -> None:
-        settings["commands"] = {name: LazyCommand(name, help=summary) for name, summary in summaries().items()}
-        super().__init__(**settings)
+    """All commands, in the order of `summaries`. Other packages' are looked for only if no built-in command has the name."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         del ctx
+        self.commands = {name: LazyCommand(name, help=summary) for name, summary in summaries().items()}
         return list(self.commands)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        known = cmd_name in OWN or extensions.find("commands", cmd_name) is not None
+        if not known:
+            self.list_commands(ctx)  # for a hint at a similar name
+        return self.commands.get(cmd_name, LazyCommand(cmd_name)) if known else None
 
 
 def load_command(name: str) -> Any:

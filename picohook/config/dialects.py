@@ -30,7 +30,7 @@ def find(name: str) -> Dialect:
 
 def searched() -> dict[str, Dialect]:
     """The dialects whose files are searched, in the order of the search: the native one, and those of built-in extensions."""
-    return {"native": NATIVE} | _in_rows(extensions.built_in())
+    return {"native": NATIVE} | extensions.every_built_in("dialects")
 
 
 def name_of(document: dict[str, Any], path: Path) -> str:
@@ -41,9 +41,12 @@ def name_of(document: dict[str, Any], path: Path) -> str:
     is_native, has_native_name = NATIVE.is_meant.load()(document, path), path.name in NATIVE_NAMES
     if is_native and has_native_name:
         return "native"
-    others = () if is_native or has_native_name else extensions.others()[0]
-    dialects = _in_rows(others) | _in_rows(extensions.built_in())
-    return next((name for name, one in reversed(dialects.items()) if one.is_meant.load()(document, path)), "native")
+    built_in = extensions.every_built_in("dialects")
+    found = next((name for name, one in reversed(built_in.items()) if one.is_meant.load()(document, path)), "native")
+    if found != "native" or is_native or has_native_name:
+        return found
+    others = {name: one for name, one in extensions.every("dialects").items() if name not in built_in}
+    return next((name for name, one in others.items() if one.is_meant.load()(document, path)), "native")
 
 
 def project_of(path: Path, dialect: str) -> Path:
@@ -52,7 +55,3 @@ def project_of(path: Path, dialect: str) -> Path:
     inner = {tuple(file.split("/")[:-1]) for one in dialects for file in one.project_files}
     depth = max(len(parts) for parts in inner if path.parent.parts[-len(parts) or len(path.parts) :] == parts)
     return path.parents[depth]
-
-
-def _in_rows(found: tuple[extensions.Installed, ...]) -> dict[str, Dialect]:
-    return {name: dialect for one in found for name, dialect in one.row.dialects.items()}

@@ -14,7 +14,7 @@ from ..observe.metrics import HookMetrics
 from .time_limit import TimeLimit
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable
     from typing import TypeAlias
 
     from ..errors import HookError
@@ -201,6 +201,10 @@ class Hook:
         """Wait until its events are delivered. Returns False if they are not by the deadline."""
         del deadline
         return True
+
+    def trial(self, _time_limit: float) -> AsyncIterator[Any] | None:
+        """The findings of the hook's own trial, which `picohook doctor` shows; None if it is asked about its canary instead."""
+        return None
 
     def status(self) -> HookStatus:
         """The hook's state and counts."""

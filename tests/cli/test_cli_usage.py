@@ -26,6 +26,7 @@ COMMANDS = {
     "conformance": "-- COMMAND...",
     "probe": "[REPORT]",
     "schema": "config|protocol|STAGE",
+    "extensions": "",
 }
 """In the order in which a newcomer needs them, each with its arguments."""
 

@@ -39,7 +39,7 @@ import typer
 
 import picohook.config
 import picohook.testing
-from picohook import ConfigError, HookSpec, NatsSettings, ProofOfLife, Timeouts
+from picohook import ConfigError, HookSpec, NatsSettings, ProofOfLife, Timeouts, extensions
 from picohook.cli.app import app, load_command, summaries
 from picohook.config import load
 from picohook.config.tables import ModelTable
@@ -502,6 +502,7 @@ def test_the_sidecars_page_has_every_method_param_and_error():
 def test_the_command_line_page_has_every_command_and_option():
     everything = [typer.main.get_command(app), *map(load_command, summaries())]
     options = {option for command in everything for parameter in command.params for option in parameter.opts}
+    options |= {key.split()[-1] for key in extensions.every_built_in("options")}
     words = (ROOT / "docs/reference/cli.md").read_text(encoding="utf-8")
     assert {name for name in summaries() if f"## picohook {name}\n" not in words} == set()
     assert {option for option in options if option.startswith("--") and f"`{option}" not in words} == {

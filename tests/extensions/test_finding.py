@@ -6,9 +6,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from rows import each
 
 import picohook
-from picohook import Command, Extension, Lazy, PicohookError, __version__, extensions
+from picohook import Command, Extension, Lazy, Option, PicohookError, __version__, extensions
+from picohook.testing import check_extension
 
 
 def test_each_folder_of_extensions_has_a_row_of_its_name():
@@ -16,12 +18,30 @@ def test_each_folder_of_extensions_has_a_row_of_its_name():
     assert {one.row.name for one in extensions.built_in()} == folders
 
 
-def test_everything_that_a_built_in_row_names_can_be_imported():
-    for command in extensions.every("commands").values():
-        assert command.app.load()
-    for dialect in extensions.every("dialects").values():
-        assert callable(dialect.is_meant.load())
-        assert callable(dialect.read.load())
+def test_everything_that_a_built_in_row_names_is_there_and_of_the_right_type():
+    for one in extensions.built_in():
+        check_extension(one.row)
+
+
+@each(
+    ("row", "error", "why"),
+    [
+        ({"needs": "999"}, PicohookError, "it needs picohook 999"),
+        ({"commands": {"a": 3}}, PicohookError, r"commands\['a'\] is a int, not a picohook.Command"),
+        (
+            {"options": {"a": Option(Lazy("json:dumps"), "")}},
+            PicohookError,
+            "options has 'a', which is not a command and its",
+        ),
+        ({"commands": {"a": Command(Lazy("json:dumps"), "")}}, AssertionError, r"commands\['a'\].app: json:dumps is"),
+        ({"schemas": {"a": Lazy("not_there:x")}}, AssertionError, r"schemas\['a'\]: not_there:x cannot be imported"),
+        ({"doctor": Lazy("json:__name__")}, AssertionError, "doctor: json:__name__ is 'json', and must be a function"),
+        ({"doctor": Lazy("json:nothing")}, AssertionError, "doctor: json:nothing cannot be imported: AttributeError"),
+    ],
+)
+def test_a_row_is_checked_and_the_wrong_field_named(row, error, why):
+    with pytest.raises(error, match=why):
+        check_extension(Extension(name="x", **row))
 
 
 def test_the_key_of_another_package_is_found(install):

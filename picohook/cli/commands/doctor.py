@@ -11,10 +11,11 @@ from typing import Annotated, NoReturn
 
 import typer
 
+from ... import extensions
 from .. import output
 from ..command import App, Json, Verbose, seconds
 from ..configuration import AlsoNamed, AsPicoClaw, either
-from ..doctor.examine import examine
+from ..doctor.examine import examinations, examine
 from ..doctor.findings import Finding, Level, count
 from ..host import in_loop
 
@@ -24,6 +25,7 @@ _STYLES = {Level.OK: "green", Level.NOTE: "cyan", Level.WARNING: "bold yellow", 
 
 @app.command()
 def doctor(
+    context: typer.Context,
     place: Annotated[
         Path | None,
         typer.Argument(
@@ -38,18 +40,6 @@ def doctor(
     timeout: Annotated[
         float, typer.Option(metavar="SECONDS", parser=seconds(0.1), help="How long each hook may take.")
     ] = 10.0,
-    route: Annotated[
-        list[str] | None,
-        typer.Option(metavar="HOST:PORT", help="Try whether any server can join a cluster of NATS there. Repeatable."),
-    ] = None,
-    asked_by: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="A host's configuration: try whether a worker may answer it elsewhere.",
-            show_default=False,
-        ),
-    ] = None,
     as_json: Json = False,
     verbose: Verbose = False,
 ) -> None:
@@ -72,8 +62,9 @@ def doctor(
         _show(findings, as_json=as_json)
         os._exit(1)
 
-    work = partial(examine, findings, config, directory, time_limit=timeout, picoclaw=picoclaw, give_up=give_up)
-    in_loop(partial(work, routes=tuple(route or ()), host=asked_by))
+    more = [*(one.row.doctor.load() for one in extensions.usable() if one.row.doctor), *examinations(context)]
+    work = partial(examine, findings, config, directory, more, time_limit=timeout, picoclaw=picoclaw, give_up=give_up)
+    in_loop(work)
     _end(findings, as_json=as_json)
 
 

@@ -5,14 +5,17 @@ from typing import Annotated
 
 import typer
 
-from ... import config as configs
+from ... import config as configs, extensions
 from ...config.problems import meant, quoted
 from ...model.stages import STAGES
 from .. import output
 from ..command import App, Json
 
 app = App()
-_KINDS = ("config", "protocol", *STAGES)
+
+
+def _kinds() -> list[str]:
+    return ["config", *extensions.every("schemas"), *STAGES]
 
 
 @app.command()
@@ -23,7 +26,7 @@ def schema(
             metavar="config|protocol|STAGE",
             help=f"STAGE is one of {', '.join(STAGES)}.",
             show_default=False,
-            autocompletion=lambda: _KINDS,
+            autocompletion=_kinds,
         ),
     ],
     as_json: Json = False,
@@ -35,14 +38,12 @@ def schema(
     """
     if what == "config":
         document = configs.schema()
-    elif what == "protocol":
-        from ...ext.sidecar.methods.openrpc import openrpc  # loads the whole sidecar
-
-        document = openrpc()
     elif what in STAGES:
         document = STAGES[what].payload.model_json_schema()
+    elif (made := extensions.find("schemas", what)) is not None:
+        document = made.load()()
     else:
-        raise typer.BadParameter(f"there is no schema of {quoted(what)} ({meant(what, _KINDS)})")
+        raise typer.BadParameter(f"there is no schema of {quoted(what)} ({meant(what, _kinds())})")
     if as_json:
         output.data(document)
     else:

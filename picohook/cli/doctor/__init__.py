@@ -6,6 +6,5 @@ files       configuration files: contents, permissions, trust, environment
 programs    the programs that the hooks run
 hooks       each hook, started and greeted
 gates       hooks that decide about tool calls, and their canaries
-foreign_gates   gates of other agents' files, and sample calls
-examine     all of it, in that order
+examine     all of it, in that order, with what extensions examine
 """

@@ -3,48 +3,70 @@
 import asyncio
 import contextlib
 import threading
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
-from typing import NoReturn
+from typing import NoReturn, TypeAlias
 
+import typer
+
+from ... import extensions
 from ...config.document import PicoClaw
 from ...errors import ConfigError, TrustError
-from ...ext.nats import doctor as nats
 from ...projects import layers, trust
 from ...projects.layers import Layers
 from . import files, gates, hooks, machine, programs
 from .findings import Finding, Level, about
 
+Examination: TypeAlias = Callable[[Layers], AsyncIterator[Finding]]
+"""Yields findings about the configurations that may run."""
+
+_EXAMINATIONS = "picohook.doctor"
 _BEAT = 1.0
 """Seconds between two checks of the event loop."""
 _ROUND = 5.0
 """The least seconds that the event loop gets to answer a check, since the machine may be busy."""
 
 
+def examinations(context: typer.Context) -> list[Examination]:
+    """What `picohook doctor` examines in addition. The functions of options add to it."""
+    found: list[Examination] = context.meta.setdefault(_EXAMINATIONS, [])
+    return found
+
+
 async def examine(
     findings: list[Finding],
     config: Path | None,
     directory: Path | None,
+    more: Iterable[Examination],
     *,
     time_limit: float,
     picoclaw: PicoClaw | None,
-    routes: tuple[str, ...] = (),
-    host: Path | None = None,
     give_up: Callable[[], NoReturn],
 ) -> None:
-    """Add findings about `config` alone, or about the configurations in `directory`, to `findings`.
+    """Add findings about `config` alone, or about the configurations in `directory`, to `findings`, and those of `more`.
 
     Call `give_up` if a hook in this process blocks the event loop.
     """
     findings += [finding async for finding in machine.examine(time_limit)]
+    findings += [
+        Finding(Level.WARNING, one.package, "extension", one.why, "update this package, or uninstall it")
+        for one in extensions.others()[1]
+    ]
     try:
         found = layers.named(config, picoclaw=picoclaw) if config else layers.discover(directory, picoclaw=picoclaw)
     except ConfigError as error:
         findings += files.mistakes(error)
         return
     findings += files.examine(found)
-    if any(config.nats is not None and str(config.path) in _trusted(found) for config in found.configs):
-        findings += await nats.examine(found, routes, None if host is None else layers.named(host).nats)
+    trusted = _trusted(found)
+    may_run = replace(
+        found,
+        configs=tuple(config for config in found.configs if str(config.path) in trusted),
+        hooks=tuple(spec for spec in found.hooks if spec.source in trusted),
+    )
+    for examination in more:
+        findings += [finding async for finding in examination(may_run)]
     await _examine_hooks(findings, found, time_limit, give_up)
 
 

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterator
 
-from ...ext.vendors.spec import GroupSpec
 from ...host import Host
 from ...model.spec import HookSpec, OnFailure
 from .findings import Finding, Level, about, confined_by
@@ -23,8 +22,8 @@ def settings(spec: HookSpec, dialect: str) -> Iterator[Finding]:
         message = "its answers go through a pipe: other programs of the same user can write an approval into it, through /proc"
         hint = f'set stdio = "socket"{where}, unless it opens /dev/stdin or /dev/stdout by name'
         yield Finding(Level.NOTE, about(spec), "stdio", message, hint)
-    if isinstance(spec, GroupSpec):
-        return  # `foreign_gates` has tried it
+    if spec.kind == "handlers":
+        return  # its own trial is instead
     if not (spec.guard or spec.canary or "approve_tool" in stages):
         deny = 'on_failure = "deny", and ' if fails_open else ""
         message = "it can deny calls, but has no canary" + (", and while it is down, calls pass" if fails_open else "")

@@ -8,9 +8,6 @@ import anyio.to_thread
 
 from ...errors import PicohookError
 from ...ext.prompt import endpoints as models
-from ...ext.vendors import gates as foreign_gates
-from ...ext.vendors.handlers import HandlersHook
-from ...ext.vendors.spec import GroupSpec
 from ...hooks import make_hook
 from ...host import Host
 from ...model.spec import NO_MODEL, NO_MODEL_HINT, HookSpec, Timeouts
@@ -56,14 +53,15 @@ async def _try(spec: HookSpec, found: Layers, timeouts: Timeouts, time_limit: fl
     findings = []
     if spec.asks_model:
         finding, complete = await anyio.to_thread.run_sync(_model, spec, found)
-        if complete is None or (spec.canary is None and not isinstance(spec, GroupSpec)):
+        if complete is None or (spec.canary is None and spec.kind != "handlers"):
             return [finding]
         findings.append(finding)
     try:
         hook = make_hook(spec)
         async with Host([hook], timeouts=timeouts, verify=found.verify, complete=complete) as host:
-            if isinstance(hook, HandlersHook) and foreign_gates.is_gate(hook.spec):
-                return findings + [finding async for finding in foreign_gates.try_handlers(hook, time_limit)]
+            trial = hook.trial(time_limit)
+            if trial is not None:
+                return findings + [finding async for finding in trial]
             findings = [_started(host, spec)]
             if spec.canary is not None and findings[0].level is Level.OK:
                 findings.append(await gates.try_canary(host, spec))

@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
-from ...extension import Command, Extension, Lazy
+from ...extension import Command, Extension, Lazy, Option
 
 extension = Extension(
     name="nats",
     commands={
         "worker": Command(Lazy("picohook.ext.nats.command:app"), "Serve hooks over NATS, to hosts on other machines."),
     },
+    options={
+        "doctor --route": Option(
+            Lazy("picohook.ext.nats.doctor:try_routes"),
+            "Try whether any server can join a cluster of NATS there. Repeatable.",
+            metavar="HOST:PORT",
+            many=True,
+        ),
+        "doctor --asked-by": Option(
+            Lazy("picohook.ext.nats.doctor:try_answers"),
+            "A host's configuration: try whether a worker may answer it elsewhere.",
+            metavar="FILE",
+        ),
+    },
+    doctor=Lazy("picohook.ext.nats.doctor:examine"),
 )

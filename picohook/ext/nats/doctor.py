@@ -6,15 +6,18 @@ import json
 import secrets
 import ssl
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import anyio.to_thread
+import typer
 
+from ...cli.doctor.examine import examinations
 from ...cli.doctor.findings import Finding, Level
 from ...model.spec import NatsSettings
+from ...projects import layers
 from ...projects.layers import Layers
 from . import subjects
 from .connection import identity, tls_of
@@ -31,31 +34,62 @@ _HANGS = 4.0
 _PAGE = "docs/how-to/operate-a-fleet.md"
 
 
-async def examine(found: Layers, routes: tuple[str, ...], host: NatsSettings | None) -> list[Finding]:
-    """Return the findings about the servers in `[nats]`, and about the `routes` of their cluster.
-
-    `host` is the connection of a host whose questions this worker must not answer anywhere but in the host's inbox.
-    """
+async def examine(found: Layers) -> AsyncIterator[Finding]:
+    """Yield the findings about the servers in `[nats]`."""
     settings = found.nats
     if settings is None:
-        return []
-    findings = []
+        return
     for server in settings.servers:
-        findings += [await _encrypted(server), await _anonymous(server, settings)]
-    serves = sorted(spec.name for spec in found.hooks if spec.nats is None and spec.asked_at)
-    is_worker = bool(serves) and all(spec.nats is None for spec in found.hooks)
+        yield await _encrypted(server)
+        yield await _anonymous(server, settings)
     server = settings.servers[0]
-    try:
-        findings.append(await _permissions(server, settings, serves if is_worker else []))
-        if is_worker and host is not None:
-            findings.append(await _answers(server, settings, host, serves[0]))
-        findings.append(await _hanging(server, settings))
-    except Exception as error:  # nats-py raises many kinds
-        hint = "read why, and the server's log"
-        findings.append(
-            Finding(Level.ERROR, server, "key", f"no connection: {str(error) or type(error).__name__}", hint)
-        )
-    return [*findings, *[await _route(route) for route in routes]]
+    permissions = partial(_permissions, server, settings, _served(found))
+    async for finding in _with_key(server, permissions, partial(_hanging, server, settings)):
+        yield finding
+
+
+def try_routes(context: typer.Context, routes: list[str]) -> None:
+    """Let `picohook doctor` examine these routes of the servers' cluster."""
+    examinations(context).append(partial(examine_routes, routes))
+
+
+def try_answers(context: typer.Context, host: str) -> None:
+    """Let `picohook doctor` examine where a worker may answer the host with this configuration."""
+    examinations(context).append(partial(examine_answers, host))
+
+
+async def examine_routes(routes: list[str], found: Layers) -> AsyncIterator[Finding]:
+    """Yield a finding about each route of the servers' cluster."""
+    for route in routes if found.nats else ():
+        yield await _route(route)
+
+
+async def examine_answers(host: str, found: Layers) -> AsyncIterator[Finding]:
+    """Yield a finding about where this worker may answer a host beside its inbox. `host` is the host's configuration."""
+    worker, asking, served = found.nats, layers.named(host).nats, _served(found)
+    if worker is not None and asking is not None and served:
+        server = worker.servers[0]
+        async for finding in _with_key(server, partial(_answers, server, worker, asking, served[0])):
+            yield finding
+
+
+def _served(found: Layers) -> list[str]:
+    """The hooks that a worker serves; none if this is no worker's configuration."""
+    if any(spec.nats is not None for spec in found.hooks):
+        return []
+    return sorted(spec.name for spec in found.hooks if spec.asked_at)
+
+
+async def _with_key(server: str, *tries: Callable[[], Awaitable[Finding]]) -> AsyncIterator[Finding]:
+    """Yield the findings of tries that connect with the configuration's key, until a connection fails."""
+    for one in tries:
+        try:
+            finding = await one()
+        except Exception as error:
+            why = f"no connection: {str(error) or type(error).__name__}"
+            yield Finding(Level.ERROR, server, "key", why, "read why, and the server's log")
+            return
+        yield finding
 
 
 @contextlib.asynccontextmanager

@@ -9,4 +9,5 @@ extension = Extension(
     commands={
         "serve": Command(Lazy("picohook.ext.sidecar.command:app"), "Serve the hooks to a program in any language."),
     },
+    schemas={"protocol": Lazy("picohook.ext.sidecar.methods.openrpc:openrpc")},
 )

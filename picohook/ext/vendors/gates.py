@@ -5,17 +5,20 @@ A gate that always gives the same answer probably reads a field that its vendor 
 
 import json
 import re
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from typing import TypeAlias
 
 from ...cli.doctor.findings import Finding, Level, about
 from ...cli.doctor.gates import DECIDES
 from ...model.payloads import Meta, ToolCall
-from .contract import Rule
+from .contract import HandlerInput, HandlerResult, Rule
 from .effect import Effect, effect
-from .handlers import HandlersHook
 from .samples import OTHER, SAMPLES, Sample
 from .spec import GroupSpec, Selection
 from .tools import known_name
+
+Ask: TypeAlias = Callable[[int, ToolCall], Awaitable[tuple[HandlerInput, HandlerResult] | None]]
+"""Runs the handler with this index. Returns what it reads and its result; None if the call does not match it."""
 
 _SESSION = Meta(session_key="picohook-doctor")
 _SHOWN = 60
@@ -32,10 +35,10 @@ def is_gate(spec: GroupSpec) -> bool:
     return row.gate and row.stage in DECIDES
 
 
-async def try_handlers(hook: HandlersHook, time_limit: float) -> AsyncIterator[Finding]:
+async def try_handlers(spec: GroupSpec, ask: Ask) -> AsyncIterator[Finding]:
     """Yield a finding for each handler. No tool is called."""
-    for index, handler in enumerate(hook.spec.filter.handlers):
-        rule, whose = handler.rule, about(hook.spec)
+    for index, handler in enumerate(spec.filter.handlers):
+        rule, whose = handler.rule, about(spec)
         if rule.in_background:
             continue
         if rule.kind == "unsupported":
@@ -45,19 +48,19 @@ async def try_handlers(hook: HandlersHook, time_limit: float) -> AsyncIterator[F
             message, hint = f"{rule.at}: its model was not asked", "ask about a call by hand: picohook call"
             yield Finding(Level.NOTE, whose, _CHECK, message, hint)
         else:
-            yield await _Trial(hook, index, time_limit).finding()
+            yield await _Trial(spec, index, ask).finding()
 
 
 class _Trial:
     """Asks one handler."""
 
-    def __init__(self, hook: HandlersHook, index: int, time_limit: float) -> None:
-        self._hook, self._index, self._time_limit = hook, index, time_limit
-        self._rule = hook.spec.filter.handlers[index].rule
+    def __init__(self, spec: GroupSpec, index: int, ask: Ask) -> None:
+        self._spec, self._index, self._ask_handler = spec, index, ask
+        self._rule = spec.filter.handlers[index].rule
 
     async def finding(self) -> Finding:
         """Ask about sample calls, and return what they show. No tool is called."""
-        tools = list(tools_of(self._hook.spec.filter, self._index))[:_MOST]
+        tools = list(tools_of(self._spec.filter, self._index))[:_MOST]
         if not tools:
             return self._finding(
                 Level.NOTE,
@@ -67,7 +70,7 @@ class _Trial:
         tool, sample = tools[0]
         harmless, harmful = await self._ask(tool, sample.harmless), await self._ask(tool, sample.harmful)
         if harmless.failed:
-            way_out = f"correct what it runs: {self._hook.spec.filter.handlers[self._index].spec.runs}"
+            way_out = f"correct what it runs: {self._spec.filter.handlers[self._index].spec.runs}"
             return self._finding(
                 Level.ERROR, f"it fails about {_shown(tool, sample.harmless)}: {harmless.why}", way_out
             )
@@ -107,15 +110,15 @@ class _Trial:
 
     async def _ask(self, tool: str, arguments: object) -> Effect:
         call = ToolCall(tool=tool, arguments=arguments, tool_call_id="doctor", meta=_SESSION)  # type: ignore[arg-type]
-        result = await self._hook.result(self._index, call, within=self._time_limit)
+        result = await self._ask_handler(self._index, call)
         if result is None:
             return Effect("passes")
         handler_input, ran = result
-        group = self._hook.spec.filter
+        group = self._spec.filter
         return effect(group.contract, group.event, [(self._rule, ran)], handler_input, call, failures="strict")
 
     def _finding(self, level: Level, message: str, hint: str = "") -> Finding:
-        return Finding(level, about(self._hook.spec), _CHECK, f"{self._rule.at}: {message}", hint)
+        return Finding(level, about(self._spec), _CHECK, f"{self._rule.at}: {message}", hint)
 
 
 _BY_HAND = "give it this call on standard input, and read its answer"

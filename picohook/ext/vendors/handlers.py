@@ -33,7 +33,7 @@ from .output import UnreadableError
 from .strict import decoded
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import AsyncIterator, Collection, Sequence
 
     from ...hooks.base import HostServices, Question
     from ...model.decisions import Decision
@@ -184,6 +184,13 @@ class HandlersHook(QueuedEventsHook):
             failed = next((answer.failure for answer in answers if answer.failure is not None), None)
             if failed is not None:
                 raise failed
+
+    def trial(self, time_limit: float) -> AsyncIterator[Any] | None:
+        from . import gates
+
+        return (
+            gates.try_handlers(self.spec, partial(self.result, within=time_limit)) if gates.is_gate(self.spec) else None
+        )
 
     async def result(self, index: int, payload: Payload, *, within: float) -> tuple[HandlerInput, HandlerResult] | None:
         """Run one handler for a trial. Returns what it reads and its result; None if it does not match the payload."""

@@ -364,9 +364,10 @@ def levels(findings):
 async def test_the_doctor_finds_the_pages_servers_closed(fleet, monkeypatch):
     monkeypatch.setattr(doctor, "_HANGS", 3.5)
     monkeypatch.setattr(doctor, "_WAIT", 1.0)
-    host = layers.named(fleet.directory / "agents-17.toml").nats
     found = layers.named(fleet.directory / "worker-1.toml")
-    findings = await doctor.examine(found, (f"localhost:{fleet.routes[0]}",), host)
+    findings = [one async for one in doctor.examine(found)]
+    findings += [one async for one in doctor.examine_answers(fleet.directory / "agents-17.toml", found)]
+    findings += [one async for one in doctor.examine_routes([f"localhost:{fleet.routes[0]}"], found)]
     found = levels(findings)
     assert found.pop("hanging") == ("warning" if is_old(fleet) else "ok")
     assert set(found.values()) == {"ok"}, findings
@@ -381,7 +382,9 @@ async def test_the_doctor_finds_each_hole(fleet, tmp_path, monkeypatch):
     )
     server = Server("-cluster", f"nats://127.0.0.1:{route}", port=port)
     try:
-        findings = await doctor.examine(layers.named(config), (f"127.0.0.1:{route}",), None)
+        found = layers.named(config)
+        findings = [one async for one in doctor.examine(found)]
+        findings += [one async for one in doctor.examine_routes([f"127.0.0.1:{route}"], found)]
     finally:
         server.kill()
     assert levels(findings) == {
@@ -411,8 +414,9 @@ async def test_the_doctor_finds_a_worker_that_may_answer_anywhere(fleet, tmp_pat
             nats = f'[nats]\nservers = ["{server.url}"]\ntenant = "acme"\nhost = "{name}"\n'
             nats += f'nkey = "{fleet.directory}/{name}.nk"\n'
             (tmp_path / f"{name}.toml").write_text(f'{nats}[hooks.policy]\n{hook}\nstages = ["before_tool"]\n')
-        found, host = (layers.named(tmp_path / f"{name}.toml") for name in ("worker-1", "agents-17"))
-        assert levels(await doctor.examine(found, (), host.nats))["answers"] == "error"
+        found = layers.named(tmp_path / "worker-1.toml")
+        (finding,) = [one async for one in doctor.examine_answers(tmp_path / "agents-17.toml", found)]
+        assert (finding.check, finding.level) == ("answers", "error")
     finally:
         server.kill()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from picohook import Host, foreign_hooks
-from picohook.ext.vendors.gates import is_gate, try_handlers
+from picohook.ext.vendors.gates import is_gate
 from picohook.hooks import make_hook
 
 
@@ -14,5 +14,5 @@ async def tried(path):
         hook = make_hook(spec)
         assert is_gate(spec)
         async with Host([hook], complete=lambda prompt, model: "{}"):
-            found += [(one.level, one.message) async for one in try_handlers(hook, 30)]
+            found += [(one.level, one.message) async for one in hook.trial(30)]
     return [(level, message.partition(": ")[2]) for level, message in found]

@@ -7,7 +7,7 @@ import sys
 
 if __name__ == "__main__":
     try:
-        sys.path.insert(0, __file__.removesuffix("client.py") + "alone")
+        sys.path.insert(0, __file__.removesuffix("shim/client.py") + "alone")
         import ask_host  # type: ignore[import-not-found]
     except BaseException as error:  # on any error, the call is refused
         sys.stderr.write(f"picohook: {error}\n")

@@ -17,8 +17,8 @@ from ....observe.log import Log
 from ....rpc.listening_socket import ListeningSocket
 from ....wire import written_files
 from ....wire.text import explain
+from ..alone import ask_host
 from ..dialects import agent_of
-from .alone import ask_host
 from .server import IDLE, Sessions, ShimHost, ShimServer
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from ....errors import PicohookError
 from ....protocol.codec import decode_value, encode
 from ....wire.regular_files import read_regular
 from ....wire.text import explain
-from .alone.ask_host import GREETING, MOST_BYTES_OF_EVENT
+from ..alone.ask_host import GREETING, MOST_BYTES_OF_EVENT
 from .deciding import Decider
 
 if TYPE_CHECKING:

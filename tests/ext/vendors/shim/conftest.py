@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
+from picohook.ext.vendors.alone import ask_host
 from picohook.ext.vendors.shim import client
-from picohook.ext.vendors.shim.alone import ask_host
 
 PATIENCE = "60"
 """Seconds of a client that is to be answered."""

@@ -10,8 +10,8 @@ import sys
 
 import pytest
 
+from picohook.ext.vendors.alone import ask_host
 from picohook.ext.vendors.shim import client
-from picohook.ext.vendors.shim.alone import ask_host
 from picohook.process.environment import INHERITED
 
 CALL = json.dumps({

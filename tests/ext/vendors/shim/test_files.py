@@ -285,8 +285,9 @@ def test_the_directory_that_a_vendor_has_moved_its_files_to_is_used(shim, projec
 @pytest.mark.parametrize(("own", "hooks_have"), [("/own", b"/own"), ("", None)])
 def test_hooks_get_the_pythonpath_that_the_client_does_without(own, hooks_have):
     main = (
-        "import posix, sys\nfrom picohook import __main__\nfrom picohook.ext.vendors.shim.alone import ask_host\n"
+        "import posix, sys\nfrom picohook import __main__\nfrom picohook.ext.vendors.alone import ask_host\n"
         f"ask_host.main = lambda: sys.exit(print(posix.environ.get(b'PYTHONPATH'), b'{OWN_PATH}' in posix.environ))\n"
+        "sys.modules['ask_host'] = ask_host\n"
         "__main__.main()"
     )
     env = {"PATH": os.environ["PATH"], "PYTHONPATH": "", OWN_PATH: own}

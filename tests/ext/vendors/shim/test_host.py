@@ -14,9 +14,9 @@ import pytest
 
 from picohook import AbortTurn, Continue, Deny, FunctionHook, Host, Modify, Notes, Pause, Respond, Retry
 from picohook.config import load
+from picohook.ext.vendors.alone import ask_host
 from picohook.ext.vendors.dialects import agent_of
 from picohook.ext.vendors.shim import server
-from picohook.ext.vendors.shim.alone import ask_host
 from picohook.ext.vendors.shim.host import host_of
 from picohook.ext.vendors.shim.server import Sessions, ShimHost, ShimReply, ShimRequest, ShimServer
 from picohook.observe.log import Log

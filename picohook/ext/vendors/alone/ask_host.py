@@ -189,7 +189,7 @@ def _key(vendor: str, project: str, config: str, environment: "dict[bytes, bytes
     except ImportError:
         from hashlib import blake2b
 
-    package = __file__.removesuffix("ext/vendors/shim/alone/ask_host.py")
+    package = __file__.removesuffix("ext/vendors/alone/ask_host.py")
     version = f"{package}wire/version.py"
     with open(version, "rb", buffering=0) as file:
         known = [file.read(1000), str(posix.stat(version).st_mtime_ns).encode()]

@@ -1,1 +1,0 @@
-"""The modules that the client can import. They run without site-packages, and import nothing from picohook."""
