@@ -28,7 +28,7 @@ class Lazy(Generic[T_co]):
     path: str
 
     def load(self) -> T_co:
-        """Import the object. Returns it. Raises what its module raises, and `AttributeError` if the module lacks it."""
+        """Returns the object, imported now. Raises the module's own errors, and `AttributeError` if the module lacks it."""
         module, _, name = self.path.partition(":")
         found: T_co = getattr(import_module(module), name)
         return found
@@ -36,7 +36,7 @@ class Lazy(Generic[T_co]):
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """How another system writes its configuration."""
+    """The form in which another system writes its configuration."""
 
     title: str
     """The system's name, for people."""
@@ -51,7 +51,7 @@ class Dialect:
     project_files: tuple[str, ...] = ()
     """Paths of a project's file, relative to the project. `Host.discover` looks there if the extension is built in."""
     trust_in: str = ""
-    """Where a user sets `trust` for the hooks of such a file; empty if it is in their own tables."""
+    """The place where a user sets `trust` for the hooks of such a file; empty if it is in their own tables."""
     all_apply: bool = False
     """Whether all of these files apply together. Otherwise, at most one of the user's may exist, and one of a project's."""
 
@@ -81,7 +81,7 @@ class Option:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extension:
-    """What a package adds to picohook. Its keys are unique among all extensions, and differ from the core's."""
+    """The additions of a package to picohook. Its keys are unique among all extensions, and differ from the core's."""
 
     name: str
     needs: str = ""

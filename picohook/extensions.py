@@ -60,7 +60,7 @@ def find(field: str, key: str) -> Any:
 
 
 def conflicts() -> Iterator[str]:
-    """Yield what `find` raises for each key that two packages have."""
+    """Yields what `find` raises for each key that two packages have."""
     for field in KEYED:
         for key in {key: None for one in others()[0] for key in getattr(one.row, field)}:
             try:
@@ -116,7 +116,7 @@ def _load(point: EntryPoint) -> Installed | Broken:
 
 
 def mistakes(row: object) -> Iterator[str]:
-    """Yield why a row cannot be used, if it cannot."""
+    """Yields why a row cannot be used, if it cannot."""
     if not isinstance(row, Extension):
         yield f"its entry point names a {type(row).__name__}, not a picohook.Extension"
         return

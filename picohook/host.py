@@ -34,7 +34,7 @@ class HostSettings(Settings, total=False):
     """The settings of a host with a configuration."""
 
     retry_limit: int
-    """How many more rounds hooks may ask for in one turn: 3."""
+    """The number of further rounds that hooks may ask for in one turn: 3."""
     used_pauses: UsedPauses | None
     """Remembers the paused turns that were resumed: a file of this user. With None, no turn can be resumed."""
     pause_lasts: float

@@ -213,7 +213,7 @@ _TYPES = {
 
 
 def _lazy_names(row: Extension) -> Iterator[tuple[str, Lazy[Any]]]:
-    """Yield each name in the row, with its field."""
+    """Yields each name in the row, with its field."""
     for field in fields(row):
         value = getattr(row, field.name)
         named = {f"{field.name}[{key!r}]": one for key, one in value.items()} if isinstance(value, Mapping) else {}

@@ -33,7 +33,7 @@ class CallSettings:
     """The settings of a host about rounds and pauses."""
 
     retry_limit: int = 3
-    """How many more rounds hooks may ask for in one turn."""
+    """The number of further rounds that hooks may ask for in one turn."""
     used_pauses: UsedPauses | None = USERS_FILE
     """Remembers the paused turns that were resumed. With None, no turn can be resumed."""
     pause_lasts: float = PAUSE_LASTS
@@ -89,9 +89,9 @@ class Caller(Asker):
         return await tool_call.run_tool(await self.decide(call), execute)
 
     async def decide_llm(self, request: LLMRequest | Mapping[str, Any]) -> DecidedRequest:
-        """The half of a model call before the model: before_llm, with its event.
+        """Make the half of a model call before the model: before_llm, with its event. Returns the decision.
 
-        The model is to be sent the `request` of the decision, unless the decision has a `response` already. Raises
+        The model must be sent the `request` of the decision, unless the decision has a `response` already. Raises
         `AbortTurnError`, `HardAbortError` or `PausedError` if a hook decides that, and `RetryLimitError` after too many rounds.
         """
         rounds = Rounds(self, self.settings.retry_limit)
@@ -100,9 +100,9 @@ class Caller(Asker):
     async def conclude_llm(
         self, decided: DecidedRequest, response: LLMResponse | Mapping[str, Any]
     ) -> LLMResponse | None:
-        """The half of a model call after the model: after_llm, with its event. Returns the response as hooks leave it.
+        """Make the half of a model call after the model: after_llm, with its event. Returns the response as hooks leave it.
 
-        Returns None if a hook asks for another round. Then the model is to be sent the decision's new `request`, and this is
+        Returns None if a hook asks for another round. Then the model must be sent the decision's new `request`, and this is
         concluded again. Raises as `decide_llm` does, and `PicohookError` for a request that was not to be sent or is concluded
         already.
         """

@@ -32,14 +32,14 @@ if TYPE_CHECKING:
 
 
 class DecidedRequest(Decided):
-    """A model call that hooks have decided on. The model is to be sent `request`, or the call has its `response` already."""
+    """A model call that hooks have decided on. The model must be sent `request`, or the call has its `response` already."""
 
     def __init__(self, host: Asker, request: LLMRequest, took: Took, rounds: Rounds) -> None:
         super().__init__(host, took)
         self.request = request
         """The request as hooks left it, with what they add to it."""
         self.response: LLMResponse | None = None
-        """The response as hooks left it; None if the model is to be asked."""
+        """The response as hooks left it; None if the model has to be asked."""
         self._given = request
         self._rounds = rounds
 

@@ -48,7 +48,7 @@ class ResponseStream:
         self._held = False
         self._edited = False
         self.released = 0
-        """How many characters of the text `add` has returned."""
+        """The number of characters that `add` has returned."""
         self.unguarded = not decided.host.may_ask(AFTER_LLM, about)
         """Whether no hook is asked about the response, so that all of it can be passed on as it comes."""
         self.rest = ""
@@ -109,7 +109,7 @@ class ResponseStream:
 
     @property
     def _parts(self) -> Parts | None:
-        """How the hooks are asked about parts; None if nothing is released before the end."""
+        """The settings by which hooks are asked about parts; None if nothing is released before the end."""
         wanted = [hook.parts for hook in self._decided.host.may_ask(AFTER_LLM, self._about)]
         settings = [parts for parts in wanted if parts is not None]
         if self._held or len(settings) < len(wanted):
@@ -117,10 +117,10 @@ class ResponseStream:
         return reduce(Parts.along_with, settings) if settings else Parts()
 
     async def _ask(self, window: int) -> int:
-        """after_llm, about the text so far. Returns how many characters of it hooks agree to.
+        """after_llm, about the text so far. Returns the number of its characters that hooks agree to.
 
         An edit stays if it leaves the window as it is. In the window, what a hook changed may not be complete yet: a secret
-        may go on. Then hooks are asked again about the text without the edit, and only the text before the edit is agreed.
+        may continue. Then hooks are asked again about the text without the edit, and only the text before the edit is agreed.
         """
         part = {"response": {"content": self._text}, "partial": True, "released": self.released or None}
         outcome = await self._decided.host.after_llm(self._about.model_copy(update={**part, "messages": None}))
@@ -141,5 +141,5 @@ class ResponseStream:
 
 
 def _whole(text: str) -> str:
-    """Return the text with its characters in one piece."""
+    """Returns the text with its characters in one piece."""
     return _IN_HALVES.sub(lambda pair: pair[0].encode("utf-16", "surrogatepass").decode("utf-16"), text)

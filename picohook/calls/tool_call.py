@@ -39,14 +39,14 @@ DENIED_BY_APPROVAL = "Tool execution denied by approval hook: {}"
 
 
 class ToolRun(TypedDict, total=False):
-    """How a tool ran, where the framework that ran it says so."""
+    """The facts of a tool's run that its framework may report."""
 
     tool: str | None
     """The tool that ran. It has to be that of the decided call."""
     arguments: Mapping[str, Any] | None
     """The arguments with which it ran. They have to be those of the decided call."""
     duration: int | None
-    """How long it ran, in nanoseconds. By default, the time since the decision."""
+    """The time that it ran, in nanoseconds. By default, the time since the decision."""
     error: str | None
     """The error that it raised. An exception given as the result says it by itself."""
 
@@ -221,7 +221,7 @@ async def decide(
     known: DecidedCall | None = None,
     on_pause: OnPause | None = None,
 ) -> DecidedCall:
-    """before_tool and approve_tool. See `Host.decide`."""
+    """Asks before_tool and approve_tool. Returns the decision. See `Host.decide`."""
     payload: ToolCall = deep_copy(BEFORE_TOOL.given(call))  # the caller's later changes do not count
     if known is not None and (decided := known.again(payload)) is not None:
         return decided
@@ -240,7 +240,7 @@ async def run_tool(decided: DecidedCall, execute: Callable[[ToolCall], Any]) -> 
 
 
 async def value_of(execute: Callable[[ToolCall], Any], call: ToolCall) -> Any:
-    """What a tool returns, or the exception that it raises: the model is told either."""
+    """Returns a tool's result, or the exception that it raises: the model is told either."""
     try:
         returned = execute(call)
         return await returned if hasattr(returned, "__await__") else returned
@@ -278,7 +278,7 @@ def as_tool_result(returned: Any) -> ToolResult:
 
 
 def _result_of(value: Any) -> tuple[ToolResult, str | None]:
-    """What the model is told of a tool's return value or exception, and the error, if any."""
+    """Returns the text for the model about a tool's return value or exception, and the error, if any."""
     if not isinstance(value, Exception):
         try:
             return as_tool_result(value), None

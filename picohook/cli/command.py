@@ -64,7 +64,7 @@ def _metavar(param: Any) -> str:
 
 
 def require_file(named: Path) -> Path:
-    """Return the path, or raise `typer.BadParameter` if it does not exist."""
+    """Returns the path, or raise `typer.BadParameter` if it does not exist."""
     if not named.is_symlink() and not named.exists():
         near = file_meant(str(named))
         raise typer.BadParameter(f"there is no file {named}" + (f": did you mean {near}?" if near else ""))
@@ -72,7 +72,7 @@ def require_file(named: Path) -> Path:
 
 
 def seconds(least: float) -> Callable[[str | float], float]:
-    """Return a parser for `typer.Option(parser=...)`: a number of seconds, `least` or more."""
+    """Returns a parser for `typer.Option(parser=...)`: a number of seconds, `least` or more."""
 
     def read(text: str | float) -> float:
         try:

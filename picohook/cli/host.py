@@ -25,7 +25,7 @@ from .listeners import hide_key, listeners
 T = TypeVar("T")
 
 OBJECTS_BEFORE_COLLECTION = 10_000
-"""How many new objects there are before the collector looks at them, in a program that serves many calls. Python's is 700."""
+"""The number of new objects before the collector runs, in a program that serves many calls. Python's is 700."""
 _ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -38,7 +38,7 @@ def with_hooks(
     faster: bool = False,
     **options: Any,
 ) -> T:
-    """Start the hooks, and return what `work` returns. A signal that ends the program stops the hooks first.
+    """Start the hooks. Returns what `work` returns. A signal that ends the program stops the hooks first.
 
     `faster` is that of `in_loop`, `options` are those of `listeners`.
     """
@@ -63,7 +63,7 @@ def with_hooks(
 
 
 def in_loop(work: Callable[[], Awaitable[T]], *, faster: bool = False) -> T:
-    """Return what `work` returns, run in an event loop. A signal that ends the program cancels it first.
+    """Returns what `work` returns, run in an event loop. A signal that ends the program cancels it first.
 
     `faster` uses uvloop if it is installed. Loading it pays only for a program that runs for long.
     """
@@ -72,7 +72,7 @@ def in_loop(work: Callable[[], Awaitable[T]], *, faster: bool = False) -> T:
 
 
 def has_uvloop() -> bool:
-    """Return whether uvloop is installed."""
+    """Returns whether uvloop is installed."""
     return find_spec("uvloop") is not None
 
 
@@ -83,7 +83,7 @@ async def _until_signalled(work: Callable[[], Awaitable[T]]) -> T:
 
 
 def host_of(config: Path | None, **settings: Any) -> Host:
-    """Return the host with the hooks of this configuration, or of those that are found. It can be reloaded."""
+    """Returns the host with the hooks of this configuration, or of those that are found. It can be reloaded."""
     return Host.discover(**settings) if config is None else Host.from_config(config, **settings)
 
 
@@ -134,7 +134,7 @@ def ended_by_signals() -> Iterator[None]:
 
 
 def reload_at_hangup(host: Host) -> None:
-    """At SIGHUP, reload the configuration of this running host. What is wrong with it is logged."""
+    """At SIGHUP, reload the configuration of this running host. Its mistakes are logged."""
 
     async def reload() -> None:
         with contextlib.suppress(PicohookError):

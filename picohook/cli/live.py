@@ -39,7 +39,7 @@ def _is_terminal() -> bool:
 
 @contextlib.contextmanager
 def keys() -> Iterator[int | None]:
-    """Yield a descriptor that reads each key as it is typed, without echo; None without a terminal. Restores the terminal."""
+    """Yields a descriptor that reads each key as it is typed, without echo; None without a terminal. Restores the terminal."""
     if not sys.stdin.isatty():
         yield None
         return
@@ -66,7 +66,7 @@ class Columns(NamedTuple):
     """The columns that a narrow terminal leaves out, in this order, to give names room."""
 
     def fitting(self, rows: Sequence[Row], width: int | None) -> list[str]:
-        """Return the columns that fit beside the names."""
+        """Returns the columns that fit beside the names."""
         columns = list(self.names)
         if width is None:
             return columns
@@ -86,7 +86,7 @@ def table(
     width: int | None = None,
     height: int | None = None,
 ) -> "Table | Group":
-    """Return a table of these rows, whose cells are by column. In a narrow terminal, columns are left out.
+    """Returns a table of these rows, whose cells are by column. In a narrow terminal, columns are left out.
 
     If there are more rows than lines, the last line says how many rows are not shown.
     """

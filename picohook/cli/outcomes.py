@@ -31,7 +31,7 @@ def show(outcome: Outcome[Any], before: Payload, *, title: str = "") -> None:
 
 
 def causes(outcome: Outcome[Any]) -> Iterator[str]:
-    """Yield the errors of hooks that `show` prints."""
+    """Yields the errors of hooks that `show` prints."""
     return (entry.error for entry in outcome.trail if entry.error)
 
 
@@ -71,7 +71,7 @@ def _row(entry: TrailEntry) -> tuple[str, str, str, str]:
 
 
 def changes(before: Any, after: Any, at: KeyPath = ()) -> Iterator[str]:
-    """Yield each difference between two JSON values, leaf by leaf."""
+    """Yields each difference between two JSON values, leaf by leaf."""
     if isinstance(before, dict) and isinstance(after, dict):
         for key in before | after:
             yield from _change(before.get(key, _NONE), after.get(key, _NONE), (*at, key))
@@ -92,7 +92,7 @@ def _change(before: Any, after: Any, at: KeyPath) -> Iterator[str]:
 
 
 def shown(value: Any) -> str:
-    """Return a value as JSON, cut to a length that fits a line."""
+    """Returns a value as JSON, cut to a length that fits a line."""
     text = json.dumps(value, ensure_ascii=False)
     short = cut(text, _SHOWN)
     return short if short == text else short + "…"

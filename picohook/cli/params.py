@@ -59,7 +59,7 @@ class _AskLine(Settings):
 
 
 def question(stage: str, params: str) -> Ask:
-    """Return the question with the `--params` of a command: JSON, @FILE, or - for standard input.
+    """Returns the question with the `--params` of a command: JSON, @FILE, or - for standard input.
 
     Print all mistakes in them, and raise `typer.Exit`.
     """
@@ -79,7 +79,7 @@ def question(stage: str, params: str) -> Ask:
 
 
 def script_line(data: bytes, number: int) -> Ask | Tell:
-    """Return the question or event of a script's line. Raise `ConfigError` with all mistakes in it."""
+    """Returns the question or event of a script's line. Raise `ConfigError` with all mistakes in it."""
     problems = Problems(f"line {number}")
     try:
         document = _object(data, problems)
@@ -145,7 +145,7 @@ def _check_encodes(value: Any, problems: Problems, at: tuple[str, ...]) -> None:
 
 
 def _object(data: bytes, problems: Problems) -> dict[str, Any]:
-    """Return the JSON object. Duplicate keys become problems."""
+    """Returns the JSON object. Duplicate keys become problems."""
     if not data.strip():
         problems.fail("", "is empty", "write {} for no params")
     try:
@@ -162,12 +162,12 @@ def _object(data: bytes, problems: Problems) -> dict[str, Any]:
 
 
 def complaint(error: ConfigError) -> str:
-    """Return all problems in one line, without the file name."""
+    """Returns all problems in one line, without the file name."""
     return "; ".join(str(problem).removeprefix(f"{problem.file}: ") for problem in error.problems)
 
 
 def read_source(name: str) -> bytes:
-    """Return the content of a file, or of standard input for `-`. Raise `typer.BadParameter` if it is too long for a line."""
+    """Returns the content of a file, or of standard input for `-`. Raise `typer.BadParameter` if it is too long for a line."""
     descriptor = open_source(name)
     try:
         return read_open(descriptor, words.MAX_LINE)
@@ -190,7 +190,7 @@ def open_source(name: str) -> int:
 
 
 def shown_name(name: str) -> str:
-    """Return a file name for messages."""
+    """Returns a file name for messages."""
     return "standard input" if name == "-" else name
 
 

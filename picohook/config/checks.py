@@ -79,7 +79,7 @@ def _path(detail: ErrorDetails) -> tuple[KeyPath | None, bool]:
 def _sentence(
     detail: ErrorDetails, path: KeyPath, *, one_of_two: bool, model: type[BaseModel], guesses: bool
 ) -> tuple[str, str]:
-    """What is wrong, and the way out. With `guesses`, the way out of an unknown key is the key that was probably meant."""
+    """Returns the mistake and the way out. With `guesses`, the way out of an unknown key is the key that was probably meant."""
     kind, value = detail["type"], detail["input"]
     message, hint = f"must be {_EXPECTED.get(kind, 'another kind of value')}, not {quoted(value)}", ""
     match kind:

@@ -24,7 +24,7 @@ _EVENTS_WITH = {
 }
 """The events that each part of a filter can match."""
 _OF_EXPRESSIONS = re.compile(r"[\^$()+\\{}]|\.\*")
-"""What regular expressions have, and names of tools have not."""
+"""Characters that regular expressions have, and names of tools do not have."""
 
 _INTERCEPTED = ("every stage but approve_tool", frozenset(name for name, stage in STAGES.items() if not stage.approves))
 _STAGES_OF = {

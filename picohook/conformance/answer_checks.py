@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Expectations:
-    """What is expected of this hook."""
+    """The answers that are expected of this hook."""
 
     modes: tuple[str, ...] = ()
     """The modes that `hook.hello` names."""
@@ -39,7 +39,7 @@ class Expectations:
     """Its error for an unknown method, with a placeholder for the method's name; None if it has not shown one."""
 
     def with_refusal(self, lines: Iterable[OutputLine], methods: Mapping[int, str]) -> Expectations:
-        """Return the same with its error for `hook.of_tomorrow`, if one of these lines is that answer."""
+        """Returns the same with its error for `hook.of_tomorrow`, if one of these lines is that answer."""
         for message in (line.message or {} for line in lines):
             request_id = message.get("id")
             asked = methods.get(request_id) if type(request_id) is int else None
@@ -110,7 +110,7 @@ class ReceivedAnswer:
         return _members(_members(_members(hello).get("result")).get("capabilities")).get(capability) is True
 
     def fail(self, expected: str) -> Failed:
-        """Return the failure that says what was expected in place of this answer."""
+        """Returns the failure that says what was expected in place of this answer."""
         return Failed(f"{expected} as the answer to {self.method}", f"it answered {shown(self.message)}")
 
 
@@ -255,7 +255,7 @@ def _members(value: Any) -> Mapping[str, Any]:
 
 
 def _named(value: Any, name: str) -> Iterator[Any]:
-    """Yield every member of this name, at any depth."""
+    """Yields every member of this name, at any depth."""
     if isinstance(value, dict):
         for key, inner in value.items():
             if key == name:
@@ -267,7 +267,7 @@ def _named(value: Any, name: str) -> Iterator[Any]:
 
 
 def _first_line(error: ValueError) -> str:
-    """Return the error in one line."""
+    """Returns the error in one line."""
     listed = getattr(error, "errors", None)
     if listed is None:
         return str(error)

@@ -23,7 +23,7 @@ A MAY is optional, and is checked where it is used. [How to run the checks](../h
 
 
 def document() -> str:
-    """Return the whole page."""
+    """Returns the whole page."""
     parts = [_HEAD]
     for side, title, by in (("hook", "Hooks", "conformance"), ("host", "Hosts", "probe")):
         parts.append(f"## {title}\n\nChecked by [`picohook {by}`](cli.md#picohook-{by}).\n")

@@ -43,7 +43,7 @@ REFUSES = "CALL-2"
 
 
 class _Played(NamedTuple):
-    """What one process of the hook has played."""
+    """The scripts that one process of the hook has played."""
 
     scripts: Sequence[Requirement]
     output: Output
@@ -89,7 +89,7 @@ def run(
     at_once: int = AT_ONCE,
     seen: Callable[[Sequence[RawLine]], None] | None = None,
 ) -> Report:
-    """Check a hook against the protocol, and return the report. The hook must serve `stages`, and may serve others.
+    """Check a hook against the protocol. Returns the report. The hook must serve `stages`, and may serve others.
 
     It is asked at PicoClaw's stages and at `stages`, or with a `profile` only at the stages of the profile. `seen` is called
     with the raw lines of each run, which carry the requirement's id. The calls come one at a time, from any thread. Raises
@@ -116,7 +116,7 @@ def run(
 
 
 class _Player:
-    """Plays scripts with processes of the hook, and keeps what comes of them."""
+    """Plays scripts with processes of the hook, and keeps the results."""
 
     def __init__(
         self,
@@ -176,7 +176,7 @@ class _Player:
         return Result(requirement, FAIL, requirement.wants, f"in the run for {during}, {said}")
 
     def _output_of(self, script: Requirement) -> Output:
-        """Return the output of this script alone."""
+        """Returns the output of this script alone."""
         if all(played.scripts != [script] for played in self._played):
             self._play_some(deque([script]))
         return next(played.output for played in self._played if played.scripts == [script])
@@ -229,7 +229,7 @@ def _needs_a_process(script: Requirement) -> bool:
 
 
 def _steps(script: Requirement) -> list[tuple[str, Any]]:
-    """What it does, without what is expected of that. Scripts that do the same can share a process, though they end it."""
+    """The steps of a script without its expectations. Scripts with the same steps can share a process, even if they end it."""
     return [next(iter(step.items())) for step in script.vector["steps"]]
 
 
@@ -239,7 +239,7 @@ def _is_quiet(script: Requirement) -> bool:
 
 
 def _taken_from(waiting: deque[Requirement]) -> Iterator[Requirement]:
-    """Yield what is taken from the queue until it is empty. Other threads may take from it too."""
+    """Yields what is taken from the queue until it is empty. Other threads may take from it too."""
     while True:
         try:
             yield waiting.popleft()
@@ -248,7 +248,7 @@ def _taken_from(waiting: deque[Requirement]) -> Iterator[Requirement]:
 
 
 def expectations_of(manifest: Manifest, stages: Iterable[str], profile: str | None) -> Expectations:
-    """Return what is expected of a hook. Raises `PicohookError` for an unknown profile, or one without these stages."""
+    """Returns what is expected of a hook. Raises `PicohookError` for an unknown profile, or one without these stages."""
     claimed = frozenset(stages)
     modes: Mapping[str, Sequence[str]] = manifest.data["modes"]
     if profile is None:

@@ -47,7 +47,7 @@ class Conformance:
         ]
 
     def report(self, session: pytest.Session) -> Report:
-        """Return the results of the selected requirements."""
+        """Returns the results of the selected requirements."""
         if self._report is None:
             only = [item.requirement.id for item in session.items if isinstance(item, _Item)]
             self._report = run(self._command, only=only, stages=self._stages, profile=self._profile)

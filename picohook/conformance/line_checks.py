@@ -193,7 +193,7 @@ def _first_bad(messages: Iterable[dict[str, Any]], good: Callable[[dict[str, Any
 
 
 def _oddities(line: OutputLine) -> tuple[list[str], list[str]]:
-    """Return the keys that an object on the line has twice, and the numbers that JSON does not have."""
+    """Returns the keys that an object on the line has twice, and the numbers that JSON does not have."""
     doubled: list[str] = []
     odd: list[str] = []
 

@@ -54,7 +54,7 @@ class Manifest:
 
 @cache
 def load(side: str) -> Manifest:
-    """Return the manifest of a side, `hook` or `host`. Raises `ValueError` for a format that this version does not read."""
+    """Returns the manifest of a side, `hook` or `host`. Raises `ValueError` for a format that this version does not read."""
     with open(os.path.join(VECTORS, f"{side}.json"), encoding="utf-8") as file:
         data = json.load(file)
     if data["format"] != FORMAT:
@@ -67,7 +67,7 @@ def load(side: str) -> Manifest:
 
 
 def filled(value: Any, parts: Mapping[str, Any]) -> Any:
-    """Return a value of a vector with its placeholders replaced: `$use`, `$repeat` and `$nest`."""
+    """Returns a value of a vector with its placeholders replaced: `$use`, `$repeat` and `$nest`."""
     match value:
         case {"$use": name}:
             return filled(parts[name], parts)

@@ -1,4 +1,4 @@
-"""How a check ends: it returns if the requirement holds, and raises `Failed` or `Skipped` if not."""
+"""The ends of a check: it returns if the requirement holds, and raises `Failed` or `Skipped` if not."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def difference(wanted: Any, found: Any, place: str) -> str | None:
 
 
 def shown(value: Any) -> str:
-    """Return a value as JSON that can be shown: cut, and with control characters escaped."""
+    """Returns a value as JSON that can be shown: cut, and with control characters escaped."""
     try:
         text = json.dumps(value, ensure_ascii=False)
     except RecursionError:

@@ -59,7 +59,7 @@ class Probe:
         """After a pause without reading, the requirement that every line is checked against; "" before."""
         self._path = path
         self._saved: tuple[int, ...] = ()
-        """How much had been seen when the report was last saved."""
+        """The number of requirements with evidence when the report was last saved."""
         self._answers: list[bytes] = []
         """The answers to the line that is checked. What it shows is saved before they are sent: the host may end the probe."""
         self.greeted = False
@@ -119,7 +119,7 @@ class Probe:
             (self._asked if asks else self._told)(method, message)
 
     def _message(self, line: bytes) -> dict[str, Any] | None:
-        """Return the object on a line, or None."""
+        """Returns the object on a line, or None."""
         odd: list[str] = []
 
         def build(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -247,7 +247,7 @@ class Probe:
         self._latest = call["tool"]
 
     def _fits(self, name: str, value: Mapping[str, Any]) -> str | None:
-        """Return what is wrong with a value that should have this shape; None if it fits."""
+        """Returns what is wrong with a value that should have this shape; None if it fits."""
         for key, kind in self.manifest.data["shapes"][name].items():
             field, optional = key.removesuffix("?"), key.endswith("?")
             if field not in value:
@@ -266,7 +266,7 @@ class Probe:
 
     @staticmethod
     def _scripted(reply: Any, request_id: Any) -> bytes:
-        """Return the bytes of a vector's reply to this request. The reply is a message, a text or bytes."""
+        """Returns the bytes of a vector's reply to this request. The reply is a message, a text or bytes."""
         number = json.dumps(request_id)
         if isinstance(reply, str):
             return reply.replace("$ID", number).encode()

@@ -72,7 +72,7 @@ class HookProcess:
         self._answers: dict[int, dict[str, Any]] = {}
         """The first answer with each id."""
         self._looked_at = 0
-        """How many of the lines were searched for answers."""
+        """The number of lines that were searched for answers."""
         self._first = b""
         """The first bytes that were written to it."""
         self._probing = False
@@ -157,7 +157,7 @@ class HookProcess:
     # Reading.
 
     def reply(self, request_id: int) -> dict[str, Any] | None:
-        """Return the first answer with this id; None if the hook ends or the timeout passes without one."""
+        """Returns the first answer with this id; None if the hook ends or the timeout passes without one."""
 
         def replied() -> bool:
             for line in self.lines[self._looked_at :]:
@@ -181,7 +181,7 @@ class HookProcess:
             self._unended.clear()
 
     def ended(self) -> int | None:
-        """Return its exit code, as in `subprocess`; None if it does not end within the grace."""
+        """Returns its exit code, as in `subprocess`; None if it does not end within the grace."""
         self._until(_never, self.grace, to_end=True)
         try:
             return self._process.wait(0 if self._pidfd >= 0 else self.grace)
@@ -190,7 +190,7 @@ class HookProcess:
 
     @property
     def silence(self) -> str:
-        """Return why it does not answer."""
+        """Returns the reason why it does not answer."""
         silent = not (self.lines or self._unended)
         if self._stdout in self._open:
             hint = "" if silent else self._hint("it gives no answer")
@@ -209,7 +209,7 @@ class HookProcess:
             lines.take(data)
 
     def _why_silent(self, *, wrote_nothing: bool) -> str:
-        """Find out why no answer comes, and return it. The bytes that this sends and reads are not part of the run."""
+        """Returns the reason why no answer comes. The bytes that this sends and reads are not part of the run."""
         before, self._probing = len(self.lines), True
 
         def heard() -> bool:
@@ -234,7 +234,7 @@ class HookProcess:
             self._unended, self._over = bytearray(), True
 
     def _hint(self, before: str = "") -> str:
-        """Return this text and the probable mistake in the lines that are not answers; "" if it is not known."""
+        """Returns this text and the probable mistake in the lines that are not answers; "" if it is not known."""
         for line in self.lines:
             message = line.message
             if message is None or not {"id", "method"} & message.keys():
@@ -301,7 +301,7 @@ class HookProcess:
 
 
 def _why(program: str, error: Exception) -> str:
-    """Return why a program does not start, and what to do. Explains errors for which the system's own words are too short."""
+    """Returns why a program does not start, and the way out. Explains errors that the system describes too briefly."""
     match getattr(error, "errno", None):
         case errno.EACCES if os.path.isdir(program):
             return "it is a directory"

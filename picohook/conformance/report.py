@@ -33,7 +33,7 @@ class Result:
     requirement: Requirement
     status: str
     expected: str = ""
-    """What was expected, for a failure."""
+    """The expected answer, for a failure."""
     said: str = ""
     """For a failure, what the hook or host did; for what was skipped or not tried, the reason. Escaped."""
     same_as: str = ""
@@ -53,7 +53,7 @@ class Result:
 
 
 def counted_once(results: Sequence[Result]) -> list[Result]:
-    """Return the results, with `same_as` set for each failure that shares its cause with an earlier one. A MUST comes first."""
+    """Returns the results, with `same_as` set for each failure with the cause of an earlier one. A MUST comes first."""
     heads: dict[str, str] = {}
     for level in LEVELS:
         for one in results:
@@ -66,7 +66,7 @@ def counted_once(results: Sequence[Result]) -> list[Result]:
 
 
 def _cause(result: Result) -> str:
-    """Return the cause of a failure, to compare it: what the hook did and, where it matters, what was expected."""
+    """Returns the cause of a failure, to compare it: what the hook did and, where it matters, what was expected."""
     said = _DURING.sub("", result.said)
     return _WHERE.sub("", said if _TELLS_ALL.match(said) else f"{said}; {result.expected}")
 
@@ -77,7 +77,7 @@ class Report:
 
     manifest: Manifest
     subject: str
-    """What was checked: the hook's command, or the host that ran the probe."""
+    """The subject of the report: the hook's command, or the host that ran the probe."""
     results: Sequence[Result]
     complete: bool = True
     """False while a probe runs, and after its host has killed it."""
@@ -88,7 +88,7 @@ class Report:
         return self.complete and not any(result.broken for result in self.results)
 
     def count(self, status: str) -> int:
-        """Return how many requirements have this status."""
+        """Returns how many requirements have this status."""
         return sum(result.status == status for result in self.results)
 
     def wire(self) -> dict[str, Any]:
@@ -105,7 +105,7 @@ class Report:
 
 
 def merged(reports: Sequence[Report]) -> Report:
-    """Return one report of several probes of a host, with what one of them found of each requirement, a failure first."""
+    """Returns one report of several probes of a host, with what one of them found of each requirement, a failure first."""
     first = reports[0]
     rank = {FAIL: 0, PASS: 1, SKIP: 2, UNTRIED: 3}
     results = [
@@ -116,7 +116,7 @@ def merged(reports: Sequence[Report]) -> Report:
 
 
 def read(data: Mapping[str, Any], manifest: Manifest) -> Report:
-    """Return a report from its JSON form. Raises `LookupError` or `TypeError` if it is not one."""
+    """Returns a report from its JSON form. Raises `LookupError` or `TypeError` if it is not one."""
     known = {one.id: one for one in manifest.requirements}
     results = [
         Result(known[one["id"]], one["status"], one.get("expected", ""), one.get("said", ""), one.get("same_as", ""))
@@ -126,7 +126,7 @@ def read(data: Mapping[str, Any], manifest: Manifest) -> Report:
 
 
 def junit(report: Report) -> bytes:
-    """Return the report as JUnit's XML. A failed MUST is a failure. Any other failed requirement is skipped, with a reason."""
+    """Returns the report as JUnit's XML. A failed MUST is a failure. Any other failed requirement is skipped, with a reason."""
     suite = ET.Element(
         "testsuite",
         name=f"picohook conformance: {escape(report.subject)}",

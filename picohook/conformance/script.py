@@ -32,10 +32,10 @@ class Conversation:
         self._terms = Expectations()
         self._played = 0
         self._moved = 0
-        """What the running script's ids are moved by."""
+        """The number that is added to the running script's ids."""
         self._asked: dict[int, Mapping[str, Any]] = {}
         self._greeted_at = 0
-        """How many lines the hook had written when it had answered hook.hello."""
+        """The number of lines that the hook had written when it had answered hook.hello."""
 
     @property
     def methods(self) -> dict[int, str]:

@@ -51,7 +51,7 @@ CONTROL = 3
 ROOM = _socket.CMSG_SPACE(5 * 4)
 """For the descriptors of a message."""
 TOLD_AT_ONCE = 64
-"""How many hooks may have ended or failed in one message. The host reads messages of up to 4096 bytes."""
+"""The number of hooks that may have ended or failed in one message. The host reads messages of up to 4096 bytes."""
 KILL_WAIT, PAUSE, PAUSE_MOST = 2.0, 0.001, 0.05
 """Seconds: how long remaining processes are searched for and killed, and the pauses between two searches."""
 PR_SET_CHILD_SUBREAPER = 36
@@ -64,7 +64,7 @@ class HookProcess:
         self.number, self.request, self.descriptors = number, request, descriptors
         self.mark, self.cgroup = request["mark"], request["cgroup"]
         self.first = 0
-        """The first process of its namespace; 0 if there is none, or none any more."""
+        """The first process of its namespace; 0 before it starts and after it ends."""
         self.pid = 0
         """0 while it is not started."""
         self.report = -1
@@ -137,7 +137,7 @@ class LauncherProgram:
                 self.finish()
 
     def pause(self) -> float | None:
-        """How many milliseconds to wait for something to do: forever, or until the next look at hooks that have ended."""
+        """The milliseconds to wait for something to do: forever, or until the next look at hooks that have ended."""
         if not self.ended:
             return None
         first = next(iter(self.ended.values()))

@@ -195,7 +195,7 @@ class Namespaces:
         return result
 
     def _visit(self) -> None:
-        """Do the work that is to be done inside namespaces: the thread."""
+        """The thread that works inside namespaces."""
         _signal.pthread_sigmask(_signal.SIG_BLOCK, HANDLED)  # they would wake it, and the other thread handles them
         while True:
             self._begin.acquire()

@@ -56,7 +56,7 @@ class Sandboxes:
         raise NotAvailableError(f"no sandbox works here: {'; '.join(why)}")
 
     async def _try(self, kind: str, spawner: Spawner, deadline: float, *, network: bool) -> str:
-        """Why this kind of sandbox does not work; empty if it works."""
+        """The reason why this kind of sandbox does not work; empty if it works."""
         async with self._trying:
             key = kind, spawner, network
             if key not in self._tried:
@@ -66,7 +66,7 @@ class Sandboxes:
 
 
 async def _run(command: tuple[str, ...], spawner: Spawner, deadline: float) -> str:
-    """Why a command fails; empty if it succeeds. The command should end at once."""
+    """The reason why a command fails; empty if it succeeds. The command should end at once."""
     if not os.path.isabs(command[0]):
         return "it is not installed"
     ended = anyio.Event()

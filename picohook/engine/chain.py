@@ -59,9 +59,9 @@ class Chain(Generic[P]):
         self.first = encoded.payload
         self.clock = clock
         self.end = end
-        """When the chain ends in any case. A person's time moves it on."""
+        """The time at which the chain ends in any case. A person's time moves it on."""
         self.shared_end = NEVER
-        """When the time of the system's hooks ends, which is set when the first of them is asked."""
+        """The end of the time that the system's hooks share. It is set when the first of them is asked."""
         self.account = account
         """Sees each question and answer, for listeners."""
         self.on_edit: Callable[[Hook, P, P], None] | None = None
@@ -101,7 +101,7 @@ class Chain(Generic[P]):
         return await self._ask_guards() if self.guards else self.outcome()
 
     async def ask(self, seat: Seat, end: float, final: bool = False) -> Asked[P]:  # noqa: FBT001, FBT002 - for every question
-        """Ask one hook, and return what came of it. If it fails, its fallback decides, or else its `on_failure`.
+        """Ask one hook. Returns what came of it. If it fails, its fallback decides, or else its `on_failure`.
 
         Each try has the hook's timeout, and ends at `end` in any case. A later answer does not count, even if the event loop
         stood still. With `final`, the hook may no longer change the payload. The chain itself is not changed. Raises

@@ -170,7 +170,7 @@ class Engine(Asker):
         return spawner
 
     async def prove_life(self) -> tuple[Proof, ...]:
-        """Ask the hooks now about harmful calls that they must deny. Returns what became of each. No tool is called.
+        """Ask the hooks now about harmful calls that they must deny. Returns a proof for each call. No tool is called.
 
         The calls are those of `proof_of_life`, and each hook's own `canary`, about which it is asked alone. Without any, it is
         `bash` with `rm -rf /`. A call that is not denied, or is denied only because a hook failed, is logged, and emits the

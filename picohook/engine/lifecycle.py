@@ -201,7 +201,7 @@ class MountedHooks(Arrangement):
         self._closed = self.inherited = True
 
     def begin(self, work: Callable[[], Awaitable[T]]) -> Service[T]:
-        """Run `work` in a task of the host's own, and return its service. The task is cancelled when the host ends."""
+        """Run `work` in a task of the host's own. Returns its service. The task is cancelled when the host ends."""
         assert self._reactor is not None
         service = Service(work, self._services)
         service.start(self._reactor)
@@ -210,7 +210,7 @@ class MountedHooks(Arrangement):
     # Mounting and unmounting.
 
     def find(self, name: str) -> Hook:
-        """The hook of this name. Raises `PicohookError` if there is none."""
+        """The hook of this name. Raises `PicohookError` if there is no such hook."""
         if name in self.by_name:
             return self.by_name[name].hook
         near = nearest(name, self.by_name)

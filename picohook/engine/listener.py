@@ -66,10 +66,10 @@ class Listener:
         """The host is being entered, and no hook was started yet. If this raises, entering the host raises the same error."""
 
     def begin(self, stage: Stage[P], payload: P) -> Account[P] | None:
-        """A chain begins. Return an account to see the chain, or None."""
+        """A chain begins. Returns an account to see the chain, or None."""
 
     def operation(self, kind: OperationKind, payload: Payload) -> Operation | None:
-        """A turn, a model call or a tool call begins. Return an operation to see its work, or None."""
+        """A turn, a model call or a tool call begins. Returns an operation to see its work, or None."""
 
     def happened(self, event: Event) -> None:
         """An event was emitted. No hook has it yet."""

@@ -34,7 +34,7 @@ def layer(hook: Hook) -> str:
 
 
 def _place(hook: Hook) -> tuple[int, int]:
-    """Where the hook's file stands: its layer, and in the layer the depth of its project, the outermost first."""
+    """The position of the hook's file: its layer, and in the layer the depth of its project, the outermost first."""
     return LAYERS.index(layer(hook)), hook.spec.depth
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Resumed:
-    """What is known already when a chain resumes after a pause."""
+    """The facts that a chain has when it resumes after a pause."""
 
     hook: str = ""
     """The hook that paused; empty if none did."""

@@ -36,7 +36,7 @@ class EngineSettings(Settings, total=False):
 
 
 class EventOf(TypedDict, total=False):
-    """Where an event belongs."""
+    """The place of an event."""
 
     meta: Meta | None
     """The event's ids. Without it, those of `about`."""

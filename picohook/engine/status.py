@@ -1,4 +1,4 @@
-"""What a host says about itself: its status, and what a reload changed."""
+"""The reports of a host: its status, and the changes of a reload."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ProofStatus:
-    """What the proofs of life of a host have shown."""
+    """The results of a host's proofs of life."""
 
     every: float | None
     """Seconds between two proofs; None if they are given only when they are asked for."""
     verdict: Verdict | Literal[""]
     """The worst verdict of the last proof; empty before the first."""
     last_denial: float
-    """When every harmful call was last denied, in seconds since the epoch; 0 if that never happened."""
+    """The time when every harmful call was last denied, in seconds since the epoch; 0 if that never happened."""
     last_denial_age: float | None
-    """How many seconds ago that was."""
+    """The seconds since then."""
     proofs: Mapping[str, int]
-    """How many harmful calls hooks were asked about, by verdict."""
+    """The number of harmful calls that hooks were asked about, by verdict."""
     alarms: tuple[Mapping[str, Any], ...]
     """Those of the last proof that were not denied, in the JSON form of `Proof`."""
 
@@ -36,12 +36,12 @@ class HostStatus:
 
     hooks: tuple[HookStatus, ...]
     containment: str
-    """How descendants of hooks are contained: "namespace", "sweep" or "group"; "none" if no hook was started."""
+    """The containment of hooks' descendants: "namespace", "sweep" or "group"; "none" if no hook was started."""
     log_failures: int
     containment_lacks: dict[str, str] = field(default_factory=dict)
     """The kinds of containment that were tried and that this machine cannot provide, and why."""
     proof_of_life: ProofStatus | None = None
-    """What its proofs of life have shown; None without any."""
+    """The results of its proofs of life; None without any."""
 
     def wire(self) -> dict[str, Any]:
         """The plain JSON form."""
@@ -50,7 +50,7 @@ class HostStatus:
 
 @dataclass(frozen=True, slots=True)
 class Reloaded:
-    """What a reload did: each hook of the new configuration is in one of `added`, `changed`, `kept` and `failed`."""
+    """The result of a reload: each hook of the new configuration is in one of `added`, `changed`, `kept` and `failed`."""
 
     added: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()

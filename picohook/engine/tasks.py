@@ -51,7 +51,7 @@ class Service(Generic[T]):
         self.ended = anyio.Event()
         self._results: list[T] = []
         self.error: Exception | SystemExit | None = None
-        """What the work raised."""
+        """The exception that the work raised."""
 
     def start(self, reactor: Reactor) -> None:
         """Begin."""
@@ -79,7 +79,7 @@ class Service(Generic[T]):
         self.ended.set()
 
     async def result(self) -> T:
-        """Wait for the end, and return the work's result. Raises its error, or `PicohookError` if the host was closed."""
+        """Wait for the end. Returns the work's result. Raises its error, or `PicohookError` if the host was closed."""
         await self.ended.wait()
         if self.error is not None:
             raise self.error

@@ -51,9 +51,9 @@ class Question(Generic[P]):
     limit: float
     """The latest deadline that a hook can reach by reporting progress."""
     begun: float
-    """When the hook was asked."""
+    """The time when the hook was asked."""
     retries: int = 0
-    """How often the hook was asked before, and failed."""
+    """The number of times that the hook was asked before, and failed."""
     _own: Encoded[P] | None = None
 
     @property
@@ -165,7 +165,7 @@ class Hook:
 
     @property
     def parts(self) -> Parts | None:
-        """How it is asked about parts of a response now; None if it waits for the whole one."""
+        """The settings by which it is asked about parts of a response now; None if it waits for the whole one."""
         return self.spec.parts
 
     def handle(self, question: Question[Any]) -> Awaitable[Decision]:
@@ -186,7 +186,7 @@ class Hook:
 
     @property
     def error(self) -> HookError | None:
-        """Why the hook is not ready; None if it is ready."""
+        """The reason why the hook is not ready; None if it is ready."""
         return None
 
     def stop(self) -> None:

@@ -39,7 +39,7 @@ _ASYNC = inspect.CO_COROUTINE
 THREADS = 16
 """Threads for the plain functions of one hook. Each hook has its own, so that a hook that hangs does not block others."""
 NESTED = 4
-"""How often a result is looked at that may have to be awaited: a function may return one of its own calls."""
+"""The number of results in a row that are awaited: a function may return one of its own calls."""
 SILENT = 10.0
 """Seconds in which it is logged once that a hook held the event loop."""
 
@@ -167,9 +167,9 @@ class Functions:
         self._said = RateLimit(1, SILENT)
 
     async def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """The result of a function, awaited if it is an awaitable. Logs a function that held the event loop.
+        """The result of a function, awaited if it is an awaitable. A function that held the event loop is logged.
 
-        Raises `HookError` for whatever it raises, for a cancellation only if nobody cancelled this task. A `PicohookError` is
+        Raises `HookError` for whatever it raises, for a cancellation only if this task was not cancelled. A `PicohookError` is
         raised as it is.
         """
         try:
@@ -199,7 +199,7 @@ class Functions:
             raise HookError(self._failed + explain(error), hook=self._hook) from error
 
     async def _in_thread(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[Any]:
-        """What the function returns in a thread. A function that nobody waits for any more counts until it returns."""
+        """Returns the result of the function, which runs in a thread. An abandoned function counts until it returns."""
         run = _Run(self._threads)
         try:
             self._threads.acquire_on_behalf_of_nowait(run)
@@ -228,7 +228,7 @@ class _Run:
         self._threads = threads
 
     def __call__(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[Any]:
-        """What the function returns, in a tuple: trio takes no coroutine from a thread."""
+        """Returns the function's result, in a tuple: trio takes no coroutine from a thread."""
         self.has_begun = True
         try:
             return (None,) if self.is_abandoned else (function(*arguments),)

@@ -32,7 +32,7 @@ class QueuedEventsHook(Hook):
         self._stopping = False
         self._told = anyio.Event()
         self._noted = self._done = 0
-        """How many events were queued, and how many of them are done."""
+        """The number of events that were queued, and the number of those that are done."""
         self._waited_for: deque[tuple[int, anyio.Event]] = deque()
         self._taking: Event | None = None
         self._life = anyio.CancelScope()

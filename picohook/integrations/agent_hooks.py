@@ -44,7 +44,7 @@ class PicohookInterceptor:
         self._host = host
 
     async def intercept(self, context: AgentContext, /) -> Verdict:
-        """Return the verdict on one emission."""
+        """Returns the verdict on one emission."""
         meta = Meta(agent_id=context["agent"]["id"], session_key=context["session"]["id"], source="agent_hooks")
         return await getattr(self, f"_{context['interception_point']}")(context, meta)  # type: ignore[no-any-return]
 
@@ -131,7 +131,7 @@ def _call(context: AgentContext, meta: Meta, arguments: dict[str, Any]) -> ToolC
 
 
 def _verdict(outcome: Outcome[Any], path: str, before: Any, after: Any) -> Verdict:
-    """Return the verdict of an outcome: allow, transform if hooks changed the target, or what ends the turn."""
+    """Returns the verdict of an outcome: allow, transform if hooks changed the target, or what ends the turn."""
     if outcome.action == "pause":
         return Verdict.escalate(reason="picohook:pause", message=outcome.reason)
     if outcome.action in {"abort_turn", "hard_abort"}:
@@ -148,7 +148,7 @@ def _transform(path: str, value: Any, concerns: tuple[Concern, ...] = ()) -> Ver
 
 
 def _read(text: str) -> Any:
-    """Return the JSON value that the text stands for, or the text itself if a hook replaced it with other text."""
+    """Returns the JSON value that the text stands for, or the text itself if a hook replaced it with other text."""
     try:
         return json.loads(text)
     except ValueError:

@@ -38,7 +38,7 @@ def require_named(part: str, why: str, unguarded: Collection[str]) -> None:
 
 
 def current_run() -> AgentRun | None:
-    """Return the run whose tool runs in this context; None outside of tools."""
+    """Returns the run whose tool runs in this context; None outside of tools."""
     return _CURRENT.get()
 
 
@@ -221,7 +221,7 @@ class AgentRun:
         return returned
 
     async def _decide(self, call: ToolCall, on_pause: OnPause | None, agent_id: str | None) -> DecidedCall:
-        """Return the decision of hooks on this call. They are asked once, and again if the call has changed since."""
+        """Returns the decision of hooks on this call. They are asked once, and again if the call has changed since."""
         key = (call.tool_call_id or "", agent_id)
         async with self._locks.setdefault(key, anyio.Lock()) if call.tool_call_id else anyio.Lock():
             if agent_id is not None:
@@ -264,25 +264,25 @@ class AgentRun:
 
 
 def tool_call(name: str, arguments: Any, identity: str | None) -> ToolCall:
-    """Return a call as hooks see it. Arguments that are not a JSON object are shown as text."""
+    """Returns a call as hooks see it. Arguments that are not a JSON object are shown as text."""
     text = arguments if isinstance(arguments, str) else json.dumps(arguments, default=str)
     (call,) = calls_of({"tool_calls": [{"id": identity, "function": {"name": name, "arguments": text}}]})
     return call
 
 
 def function_call(name: str, arguments: str, identity: str) -> Message:
-    """Return a call as part of a message of the model."""
+    """Returns a call as part of a message of the model."""
     return {"id": identity, "type": "function", "function": {"name": name, "arguments": arguments}}
 
 
 def function_tool(name: str, description: str | None, parameters: Mapping[str, Any]) -> Message:
-    """Return a tool as it is offered to the model."""
+    """Returns a tool as it is offered to the model."""
     function = {"name": name, "description": description or "", "parameters": dict(parameters)}
     return {"type": "function", "function": function}
 
 
 def added_functions(tools: Iterable[Message], edited: Iterable[Message]) -> list[Message]:
-    """Return the functions that hooks added to the tools. Raises `PicohookError` for another kind of tool."""
+    """Returns the functions that hooks added to the tools. Raises `PicohookError` for another kind of tool."""
     known = {(tool.get("function") or tool).get("name") for tool in tools}
     new = []
     for tool in edited:
@@ -300,7 +300,7 @@ def added_functions(tools: Iterable[Message], edited: Iterable[Message]) -> list
 def rebuilt(
     shown: Sequence[Message], own: Sequence[T], edited: Iterable[Message], make: Callable[[Message], T]
 ) -> list[T]:
-    """Return the edited messages as objects of the framework. An unchanged message is the framework's own object."""
+    """Returns the edited messages as objects of the framework. An unchanged message is the framework's own object."""
     left = list(zip(shown, own, strict=True))
     objects: list[T] = []
     for message in edited:

@@ -83,7 +83,7 @@ class PicohookHooks:
         """The outcomes of the calls that hooks paused, by call id: which hook, why, and the call as hooks left it."""
 
     def options(self, options: ClaudeAgentOptions) -> ClaudeAgentOptions:
-        """Return these options with callbacks that ask hooks. Raises `PicohookError` for an option that turns callbacks off."""
+        """Returns the options with callbacks that ask hooks. Raises `PicohookError` for an option that turns callbacks off."""
         callbacks: dict[str, Callable[[Input], Awaitable[Output]]] = {
             "UserPromptSubmit": self._prompt,
             "PreToolUse": self._before_tool,
@@ -172,7 +172,7 @@ class PicohookHooks:
         return await turn.__aenter__()
 
     async def _turn(self, event: Input) -> Turn:
-        """Return the turn of this callback. A subagent's begins with the first callback from it."""
+        """Returns the turn of this callback. A subagent's begins with the first callback from it."""
         session_id, agent = key = _key(event)
         if (turn := self._turns.get(key)) is not None:
             return turn
@@ -292,12 +292,12 @@ def _permission(event: Input, decision: str, reason: str) -> Output:
 
 
 def _key(event: Input) -> tuple[str, str]:
-    """Return the session and the subagent of a callback."""
+    """Returns the session and the subagent of a callback."""
     return event["session_id"], event.get("agent_id") or ""
 
 
 def _context(turn: Turn, event: Input, **changes: Any) -> Output:
-    """Return these changes, with what hooks have added to the turn since the last callback, as context for the model."""
+    """Returns these changes, with what hooks have added to the turn since the last callback, as context for the model."""
     added = turn.with_added(LLMRequest())
     texts = [added.system_prompt or "", *(text_of(message) for message in added.messages)]
     if any(texts):
@@ -309,7 +309,7 @@ def _context(turn: Turn, event: Input, **changes: Any) -> Output:
 
 
 def _shown(response: Any) -> str:
-    """Return what a tool returned as text: that of its blocks, its output or its file; or JSON."""
+    """Returns what a tool returned as text: that of its blocks, its output or its file; or JSON."""
     match response:
         case str():
             return response
@@ -323,7 +323,7 @@ def _shown(response: Any) -> str:
 
 
 def _edited(tool: str, response: Any, text: str) -> Any:
-    """Return the result of a tool with another text. Raises `PicohookError` if the text is no result of this tool."""
+    """Returns the result of a tool with another text. Raises `PicohookError` if the text is no result of this tool."""
     match response:
         case str():
             return text

@@ -1,8 +1,8 @@
-"""What keeps the hooks of a Claude agent on: its settings, and a gate for agents that are resumed.
+"""Keeps the hooks of a Claude agent on: checks its settings, and makes a gate for agents that are resumed.
 
 A resumed agent makes the call that was deferred as soon as it starts, at the same time as it registers the callbacks. If
-the call is first, nobody asks about it. So such an agent has a command hook in its settings, which it reads before it makes
-any call. The command waits for a file that the callback writes, and denies the call if there is none.
+the call is first, no hook is asked about it. So such an agent has a command hook in its settings, which it reads before it
+makes any call. The command waits for a file that the callback writes, and denies the call if there is none.
 
 An MCP server makes the agent wait for its control channel, on which it learns about the callbacks. So the file is there in
 time.
@@ -77,7 +77,7 @@ class Gate:
             (self._place / identity.encode().hex()).touch()
 
     def before(self, options: ClaudeAgentOptions) -> ClaudeAgentOptions:
-        """Return these options with settings that keep hooks on, and with the gate if the agent may continue a run.
+        """Returns these options with settings that keep hooks on, and with the gate if the agent may continue a run.
 
         Raises `PicohookError` for an option that turns hooks off, and for settings that cannot be read.
         """
@@ -97,13 +97,13 @@ class Gate:
         return replace(options, settings=self._given(settings, options), mcp_servers=servers)
 
     def hook(self) -> dict[str, Any]:
-        """Return the hook for the agent's settings."""
+        """Returns the hook for the agent's settings."""
         python = [sys.executable, "-I", "-S", "-c", _COMMAND, str(self._place), _UNASKED, str(self._patience)]
         command = f"{shlex.join(python)} || exit 2"  # the agent takes only 2 for a denial
         return {"hooks": [{"type": "command", "command": command, "timeout": self._patience + 60}]}
 
     def _given(self, settings: dict[str, Any], options: ClaudeAgentOptions) -> str:
-        """Return the settings as the agent gets them. What came from a file stays in one: other users see the command line."""
+        """Returns the settings as the agent gets them. What came from a file stays in one: other users see the command line."""
         if not _is_file(options):
             return json.dumps(settings)
         path = self._place / "settings.json"
@@ -119,7 +119,7 @@ def _is_file(options: ClaudeAgentOptions) -> bool:
 
 
 def _settings_of(options: ClaudeAgentOptions) -> dict[str, Any]:
-    """Return the settings of these options, which are JSON or the path of a file."""
+    """Returns the settings of these options, which are JSON or the path of a file."""
     text = options.settings or "{}"
     try:
         if _is_file(options):

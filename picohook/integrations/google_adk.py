@@ -136,14 +136,14 @@ class PicohookPlugin(BasePlugin):
             await self._end(invocation_id, asyncio.CancelledError())
 
     def run_of(self, context: CallbackContext) -> AgentRun:
-        """Return the run of a callback. Raises `PicohookError` if it has ended."""
+        """Returns the run of a callback. Raises `PicohookError` if it has ended."""
         run = self._runs.get(context.invocation_id)
         if run is None:
             raise PicohookError(f"{context.agent_name}: its run has ended, and hooks cannot be asked")
         return run
 
     def agent_id_of(self, context: CallbackContext) -> str:
-        """Return the id of a callback's agent."""
+        """Returns the id of a callback's agent."""
         return self._agent_id or context.agent_name
 
     # Models and tools are wrapped just before they are used.
@@ -189,7 +189,7 @@ def _wrap(owner: BaseLlm | BaseTool, name: str, wrapper: Callable[..., Any]) -> 
 
 
 def _unwrapped(owner: BaseLlm | BaseTool, name: str) -> Any:
-    """Return this object's own method, without a wrapper. The wrapper of a copied object is around the original's method."""
+    """Returns this object's own method, without a wrapper. The wrapper of a copied object is around the original's method."""
     own = vars(owner).get(name)
     if not isinstance(own, _Wrapper):
         return getattr(owner, name)

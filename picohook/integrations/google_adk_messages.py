@@ -23,7 +23,7 @@ OPTIONS = frozenset({"temperature", "top_p", "top_k", "max_output_tokens", "stop
 
 
 def shown_request(request: LlmRequest) -> LLMRequest:
-    """Return a request as hooks see it."""
+    """Returns a request as hooks see it."""
     config = request.config.model_dump(include=set(OPTIONS), exclude_none=True)
     return LLMRequest(
         model=request.model or "",
@@ -35,7 +35,7 @@ def shown_request(request: LlmRequest) -> LLMRequest:
 
 
 def with_edits(request: LlmRequest, shown: LLMRequest, edited: LLMRequest) -> LlmRequest:
-    """Return the request with the changes of hooks. Anything unchanged is the framework's own object.
+    """Returns the request with the changes of hooks. Anything unchanged is the framework's own object.
 
     Raises `PicohookError` for an added tool that is not a function.
     """
@@ -60,7 +60,7 @@ def with_edits(request: LlmRequest, shown: LLMRequest, edited: LLMRequest) -> Ll
 
 
 def added_tools(shown: LLMRequest, edited: LLMRequest) -> list[types.FunctionDeclaration]:
-    """Return the tools that hooks added. Hooks answer their calls."""
+    """Returns the tools that hooks added. Hooks answer their calls."""
     return [
         types.FunctionDeclaration(
             name=described["name"],
@@ -94,7 +94,7 @@ def _redescribed(declared: types.FunctionDeclaration, described: Mapping[str, An
 
 
 def _system_prompt(instruction: Any) -> str | None:
-    """Return the text of a system instruction; None if there is none."""
+    """Returns the text of a system instruction; None without one."""
     if instruction is None or isinstance(instruction, str):
         return instruction
     parts = instruction.parts if isinstance(instruction, types.Content) else instruction
@@ -106,7 +106,7 @@ def _system_prompt(instruction: Any) -> str | None:
 
 
 def _messages(contents: Iterable[types.Content]) -> list[tuple[Message, types.Content]]:
-    """Return the messages, each with its content. Every result of a tool is a message."""
+    """Returns the messages, each with its content. Every result of a tool is a message."""
     shown: list[tuple[Message, types.Content]] = []
     for content in contents:
         parts = content.parts or []
@@ -120,7 +120,7 @@ def _messages(contents: Iterable[types.Content]) -> list[tuple[Message, types.Co
 
 
 def shown_parts(parts: Sequence[types.Part]) -> Message:
-    """Return the parts of a content as hooks see them: text, thoughts and calls. Another part is shown by its kind."""
+    """Returns the parts of a content as hooks see them: text, thoughts and calls. Another part is shown by its kind."""
     texts = [part.text for part in parts if part.text is not None and not part.thought]
     others = [kind for part in parts if (kind := _other(part))]
     content: Any = [*({"type": "text", "text": text} for text in texts), *others] if others else "".join(texts)
@@ -135,12 +135,12 @@ def shown_parts(parts: Sequence[types.Part]) -> Message:
 
 
 def text_in(parts: Sequence[types.Part]) -> str:
-    """Return the text of a piece of a response, without thoughts."""
+    """Returns the text of a piece of a response, without thoughts."""
     return "".join(part.text or "" for part in parts if not part.thought)
 
 
 def text_piece(text: str) -> LlmResponse:
-    """Return a piece of a response with this text and nothing else."""
+    """Returns a piece of a response with this text and nothing else."""
     return LlmResponse(content=types.Content(role="model", parts=[types.Part(text=text)]), partial=True)
 
 
@@ -164,7 +164,7 @@ def _result(response: types.FunctionResponse | None) -> Message:
 
 
 def text_of_result(result: Any) -> str:
-    """Return what a tool returned as text: the text itself, or JSON."""
+    """Returns what a tool returned as text: the text itself, or JSON."""
     if isinstance(result, dict) and len(result) == 1:
         result = result.get("result", result.get("error", result))
     return result if isinstance(result, str) else json.dumps(result, default=str)
@@ -187,7 +187,7 @@ def _has_results(content: types.Content) -> bool:
 
 
 def _made(message: Message) -> types.Content:
-    """Return the content of a message that a hook wrote."""
+    """Returns the content of a message that a hook wrote."""
     if message.get("role") == "tool":
         response = types.FunctionResponse(
             id=message.get("tool_call_id") or None, name=message.get("name"), response={"result": text_of(message)}
@@ -198,7 +198,7 @@ def _made(message: Message) -> types.Content:
 
 
 def with_answer(parts: Sequence[types.Part], answer: Mapping[str, Any]) -> list[types.Part]:
-    """Return the parts of a response with the changes of hooks. Anything unchanged is the framework's own object."""
+    """Returns the parts of a response with the changes of hooks. Anything unchanged is the framework's own object."""
     shown = shown_parts(parts)
     left = list(parts)
     for key, thought in (("reasoning_content", True), ("content", False)):
@@ -228,7 +228,7 @@ def _made_call(call: Message) -> types.Part:
 
 
 def whole(responses: Sequence[LlmResponse]) -> LlmResponse:
-    """Return the complete responses of one request as one. Some models send their text and their calls one after the other."""
+    """Returns the complete responses of one request as one. Some models send their text and their calls one after the other."""
     contents = [response.content for response in responses if response.content is not None]
     if len(contents) <= 1:
         return responses[-1] if responses[-1].content is not None or not contents else responses[0]

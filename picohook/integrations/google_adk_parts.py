@@ -47,7 +47,7 @@ def refuse_run(context: InvocationContext, unguarded: Collection[str]) -> None:
 
 
 def _nodes(node: Any) -> Iterator[Any]:
-    """Return a node and those that it has been made with."""
+    """Returns a node and those that it has been made with."""
     yield node
     graph = getattr(node, "graph", None)
     for inner in (*getattr(node, "sub_agents", ()), *getattr(graph, "nodes", ())):
@@ -79,5 +79,5 @@ def refuse_hosted(request: LlmRequest, unguarded: Collection[str]) -> None:
 
 
 def _own_kind(part: Any) -> str:
-    """Return the name of the class of ADK that this part is one of, or ''."""
+    """Returns the name of the class of ADK that this part is one of, or ''."""
     return next((kind.__name__ for kind in type(part).__mro__ if kind.__module__.startswith(ADK)), "")

@@ -38,7 +38,7 @@ class Confirmation:
             tool_context.tool_confirmation = None  # a tool that asks for a confirmation itself has not got this one
 
     def on_pause(self, outcome: Outcome[ToolCall]) -> Decision:
-        """Return the person's decision. Raises `WaitsError` to ask the person, or `PausedError` if that is not possible."""
+        """Returns the person's decision. Raises `WaitsError` to ask the person, or `PausedError` if that is not possible."""
         if self._answered is not None and _same(self._answered, _shown(outcome)):
             self._answered = None  # a confirmation is for one hook
             return Continue()
@@ -68,7 +68,7 @@ def _same(answered: dict[str, Any], pause: dict[str, Any]) -> bool:
 
 
 def _asked_pause(tool_context: ToolContext) -> dict[str, Any] | None:
-    """Return the pause that this call's confirmation was about; None if the tool itself asked for it."""
+    """Returns the pause that this call's confirmation was about; None if the tool itself asked for it."""
     for event in reversed(tool_context.session.events):
         question = event.actions.requested_tool_confirmations.get(tool_context.function_call_id or "")
         if question is not None:

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     ToolHandler = Callable[[ToolCallRequest], Awaitable["ToolMessage | Command[Any]"]]
 
 RUNS = 1024
-"""How many runs are remembered. A run that an interrupt holds for longer gets no turn_end."""
+"""The number of runs that are remembered. A run that an interrupt holds for longer gets no turn_end."""
 
 REPLACED = "This answer was changed."
 T = TypeVar("T")
@@ -102,7 +102,7 @@ class PicohookMiddleware(AgentMiddleware[PicohookState, Any, Any]):
             await run.__aexit__(None, None, None)
 
     def _run(self, turn_id: str, prompt: str = "") -> AgentRun:
-        """Return the run of this turn. Makes a new one if another process began the turn, or too many runs came since."""
+        """Returns the run of this turn. Makes a new one if another process began the turn, or too many runs came since."""
         run = self._runs.get(turn_id)
         if run is None:
             config = ensure_config()
@@ -196,7 +196,7 @@ class PicohookMiddleware(AgentMiddleware[PicohookState, Any, Any]):
 
 
 def _interrupted(outcome: Outcome[ToolCall]) -> Decision:
-    """Interrupt the graph, and return the person's decision in place of the hook that paused.
+    """Interrupt the graph. Returns the person's decision in place of the hook that paused.
 
     The interrupt and its answer have the form of LangChain's own `HumanInTheLoopMiddleware`. Raises `PausedError` if the graph
     has no checkpointer, and so cannot be resumed.
@@ -226,7 +226,7 @@ def _turn_of(state: Any) -> str:
 
 
 def _request_of(request: ModelRequest[Any]) -> LLMRequest:
-    """Return a request as hooks see it."""
+    """Returns a request as hooks see it."""
     return LLMRequest(
         model=str(
             getattr(request.model, "model_name", None)
@@ -242,7 +242,7 @@ def _request_of(request: ModelRequest[Any]) -> LLMRequest:
 
 
 def _hosted(request: ModelRequest[Any]) -> Iterator[str]:
-    """Return the names of the tools that run at the provider."""
+    """Returns the names of the tools that run at the provider."""
     bound = getattr(request.model, "kwargs", None) or {}
     for tool in (*request.tools, *(request.model_settings.get("tools") or ()), *(bound.get("tools") or ())):
         if isinstance(tool, dict):
@@ -252,13 +252,13 @@ def _hosted(request: ModelRequest[Any]) -> Iterator[str]:
 
 
 def _own_settings(model: Any) -> dict[str, Any]:
-    """Return the model's own settings, which hold unless the request changes them."""
+    """Returns the model's own settings, which hold unless the request changes them."""
     own = {name: getattr(model, name, None) for name in ("temperature", "max_tokens")}
     return {name: value for name, value in own.items() if isinstance(value, int | float)}
 
 
 def _with_edits(edited: LLMRequest, shown: LLMRequest, request: ModelRequest[Any]) -> ModelRequest[Any]:
-    """Return the request with the changes of hooks. Anything unchanged is LangChain's own object."""
+    """Returns the request with the changes of hooks. Anything unchanged is LangChain's own object."""
     changes: dict[str, Any] = {}
     if edited.messages != shown.messages:
         changes["messages"] = rebuilt(shown.messages, request.messages, edited.messages, _made)
@@ -285,18 +285,18 @@ def _made(message: Message) -> Any:
 
 
 def _find_answer(response: ModelResponse[Any]) -> tuple[int, AIMessage]:
-    """Return the model's message and its index. LangChain may add messages about structured output after it."""
+    """Returns the model's message and its index. LangChain may add messages about structured output after it."""
     return next((index, message) for index, message in enumerate(response.result) if isinstance(message, AIMessage))
 
 
 def _shown_answer(response: ModelResponse[Any]) -> Message:
-    """Return an answer as hooks see it."""
+    """Returns an answer as hooks see it."""
     shown = _message(_find_answer(response)[1])
     return {key: value for key, value in shown.items() if key != "role"}
 
 
 def _with_answer(message: AIMessage, answer: Mapping[str, Any]) -> AIMessage:
-    """Return the message with the changes of hooks. Anything unchanged is LangChain's own object."""
+    """Returns the message with the changes of hooks. Anything unchanged is LangChain's own object."""
     shown = _message(message)
     made = _made({"content": "", **answer, "role": "assistant"})
     changes: dict[str, Any] = {}
@@ -317,7 +317,7 @@ def _hands_off(value: Any) -> bool:
 
 
 def _find_tool_message(value: Any, identity: str) -> ToolMessage | None:
-    """Return the message for the model about this call in the result of its tool, or None."""
+    """Returns the message for the model about this call in the result of its tool, or None."""
     if isinstance(value, ToolMessage):
         return value if value.tool_call_id == identity else None
     if isinstance(value, Command) and isinstance(value.update, dict):
@@ -327,7 +327,7 @@ def _find_tool_message(value: Any, identity: str) -> ToolMessage | None:
 
 
 def _replace_tool_message(value: Any, new: ToolMessage) -> Any:
-    """Return the result of a tool with this message for the model in place of its own."""
+    """Returns the result of a tool with this message for the model in place of its own."""
     if isinstance(value, ToolMessage) and value.tool_call_id == new.tool_call_id:
         return value.model_copy(update={"content": new.content, "status": new.status, "artifact": None})
     if isinstance(value, list):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from .agent_run import AgentRun
 
 MODEL_NODE = "model"
-"""What `create_agent` calls the node that asks the model."""
+"""The name that `create_agent` gives the node that asks the model."""
 
 T = TypeVar("T")
 
@@ -176,7 +176,7 @@ for _handler in (GRAPHS, _Refusal()):
 
 
 def _current_node() -> UUID | None:
-    """Return the node that runs here, or None."""
+    """Returns the node that runs here, or None."""
     return getattr(ensure_config().get("callbacks"), "parent_run_id", None)
 
 

@@ -102,7 +102,7 @@ class PicohookRunner:
                     result.cancel()
 
     def pauses(self, result: RunResult | RunResultStreaming) -> dict[str, Outcome[ToolCall]]:
-        """Return the outcomes of the hooks that paused, by call id. An interruption by the SDK itself has none."""
+        """Returns the outcomes of the hooks that paused, by call id. An interruption by the SDK itself has none."""
         waiting = {item.call_id for item in result.interruptions}
         paused = self._paused.get(result.context_wrapper, {})
         return {identity: outcome for identity, outcome in paused.items() if identity in waiting}
@@ -143,7 +143,7 @@ class PicohookRunner:
                 _CURRENT.reset(token)
 
     def _configured(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the options with models that ask hooks."""
+        """Returns the options with models that ask hooks."""
         config = options.get("run_config") or RunConfig()
         config = RunConfig(**config) if isinstance(config, dict) else config
         self._require_no_tools_in(config.model_settings)
@@ -156,7 +156,7 @@ class PicohookRunner:
     # Guarded copies.
 
     def guard(self, agent: Agent[Any]) -> Agent[Any]:
-        """Return a copy of the agent that asks hooks: for a `RunState`, or as a tool of another agent.
+        """Returns a copy of the agent that asks hooks: for a `RunState`, or as a tool of another agent.
 
         Raises `PicohookError` for a tool that hooks cannot be asked about.
         """
@@ -176,7 +176,7 @@ class PicohookRunner:
         return known[id(agent)]
 
     def _type(self, kind: type[Agent[Any]]) -> type[Agent[Any]]:
-        """Return the class of this runner's guarded agents of a kind. So the SDK's copies of them are guarded too."""
+        """Returns the class of this runner's guarded agents of a kind. So the SDK's copies of them are guarded too."""
         if kind not in self._types:
             self._types[kind] = type(kind.__name__, (_Guarded, kind), {"picohook": self})
         return self._types[kind]
@@ -218,18 +218,18 @@ class PicohookRunner:
         return model if isinstance(model, GuardedModel) else GuardedModel(model, self._run_here)
 
     def _run_here(self) -> AgentRun:
-        """Return the current run. A guarded agent in another runner gets a run for each request."""
+        """Returns the current run. A guarded agent in another runner gets a run for each request."""
         here = _CURRENT.get()
         return AgentRun(self._host, uuid4().hex, agent_id=self._agent_id) if here is None else here.run
 
 
 def _own(error: Exception, run: AgentRun) -> Exception | None:
-    """Return the error of this run that the SDK replaced on its way out of a tool; None for other errors."""
+    """Returns the error of this run that the SDK replaced on its way out of a tool; None for other errors."""
     return run.ended or (error.__cause__ if isinstance(error.__cause__, PicohookError) else None)
 
 
 def _ids(state: RunState[Any]) -> set[str]:
-    """Return the ids of the calls that a person was asked about."""
+    """Returns the ids of the calls that a person was asked about."""
     return {item.call_id for item in state.get_interruptions() if item.call_id}
 
 
@@ -293,7 +293,7 @@ class _DefaultRunner(AgentRunner):
 
 
 def _outer(agent: Agent[Any]) -> _CurrentRun | None:
-    """Return the guarded run whose tool, guardrail or memory runs this agent, or None."""
+    """Returns the guarded run whose tool, guardrail or memory runs this agent, or None."""
     here = _CURRENT.get()
     return here if here is not None and (current_run() is here.run or not _is_guarded(agent)) else None
 

@@ -136,7 +136,7 @@ class GuardedCall:
 
 
 def _noting(tool: FunctionTool, context: ToolContext[Any], failed: list[Exception]) -> FunctionTool:
-    """Return a copy of the tool that also notes the errors that the SDK turns into text."""
+    """Returns a copy of the tool that also notes the errors that the SDK turns into text."""
     noting = copy.copy(tool)
     text_of_error = resolve_function_tool_failure_error_function(tool, context)
     text_of_timeout = tool.timeout_error_function
@@ -159,7 +159,7 @@ def _noting(tool: FunctionTool, context: ToolContext[Any], failed: list[Exceptio
 
 
 def added_tool(run_here: Callable[[], AgentRun], described: Message) -> FunctionTool:
-    """Return the tool that a hook added. The hook answers its calls."""
+    """Returns the tool that a hook added. The hook answers its calls."""
     return FunctionTool(
         name=described["name"],
         description=described.get("description") or "",

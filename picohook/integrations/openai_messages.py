@@ -50,11 +50,11 @@ class ModelInput:
         self._handoffs = handoffs
 
     def given(self, output_schema: Any, tracing: Any) -> tuple[Any, ...]:
-        """Return the arguments of the SDK's models."""
+        """Returns the arguments of the SDK's models."""
         return self._instructions, self._given, self._settings, self._tools, output_schema, self._handoffs, tracing
 
     def shown(self, model: str) -> LLMRequest:
-        """Return the request as hooks see it."""
+        """Returns the request as hooks see it."""
         options = {key: value for key, value in self._settings.to_json_dict().items() if value is not None}
         return LLMRequest(
             model=model,
@@ -65,7 +65,7 @@ class ModelInput:
         )
 
     def edited(self, shown: LLMRequest, edited: LLMRequest, add: Callable[[Message], FunctionTool]) -> ModelInput:
-        """Return the request with the changes of hooks. Anything unchanged is the SDK's own object.
+        """Returns the request with the changes of hooks. Anything unchanged is the SDK's own object.
 
         `add` makes the tools that hooks added. Raises `PicohookError` for an added tool that is not a function.
         """
@@ -120,7 +120,7 @@ def _tool(tool: Tool | Handoff[Any, Any]) -> Message:
 
 
 def _left(tools: Sequence[Any], left: Sequence[Message]) -> list[Any]:
-    """Return the tools or handoffs that hooks kept, with the descriptions of hooks."""
+    """Returns the tools or handoffs that hooks kept, with the descriptions of hooks."""
     described = {tool.get("name"): tool for tool in left}
     kept = []
     for tool in tools:
@@ -151,14 +151,14 @@ def _message(item: Message) -> Message:
 
 
 def _content(content: Any) -> Any:
-    """Return text parts as one text, and other content unchanged."""
+    """Returns text parts as one text, and other content unchanged."""
     if isinstance(content, list) and all(part.get("type") in {"input_text", "output_text", "text"} for part in content):
         return "".join(part["text"] for part in content)
     return content
 
 
 def _made(message: Message) -> list[TResponseInputItem]:
-    """Return the items of a message that a hook wrote."""
+    """Returns the items of a message that a hook wrote."""
     items: list[Message] = []
     if message.get("role") == "tool":
         items.append(
@@ -171,7 +171,7 @@ def _made(message: Message) -> list[TResponseInputItem]:
 
 
 def shown_output(output: Sequence[TResponseOutputItem]) -> Message:
-    """Return the output of the model as hooks see it."""
+    """Returns the output of the model as hooks see it."""
     texts = [ItemHelpers.extract_text(item) or "" for item in output if isinstance(item, ResponseOutputMessage)]
     message: Message = {"content": "".join(texts)}
     if calls := [item for item in output if isinstance(item, ResponseFunctionToolCall)]:
@@ -180,7 +180,7 @@ def shown_output(output: Sequence[TResponseOutputItem]) -> Message:
 
 
 def answered(output: Sequence[TResponseOutputItem], answer: Mapping[str, Any]) -> list[TResponseOutputItem]:
-    """Return the output with the changes of hooks. Anything unchanged is the SDK's own object."""
+    """Returns the output with the changes of hooks. Anything unchanged is the SDK's own object."""
     shown = shown_output(output)
     items = list(output)
     text = text_of(answer)
@@ -213,7 +213,7 @@ def _made_call(call: Message) -> ResponseFunctionToolCall:
 
 
 def replayed(response: Response, output: list[TResponseOutputItem]) -> list[TResponseStreamEvent]:
-    """Return the stream events of an output that hooks changed."""
+    """Returns the stream events of an output that hooks changed."""
     events: list[TResponseStreamEvent] = []
     for place, item in enumerate(output):
         if isinstance(item, ResponseOutputMessage):
@@ -239,7 +239,7 @@ def replayed(response: Response, output: list[TResponseOutputItem]) -> list[TRes
 
 
 def nothing() -> Response:
-    """Return an empty response, for a model that was not asked."""
+    """Returns an empty response, for a model that was not asked."""
     return Response(
         id=f"resp_{uuid4().hex}",
         created_at=time.time(),

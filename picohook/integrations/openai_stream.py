@@ -57,7 +57,7 @@ class StreamedOutput:
         await self._stream.conclude(shown_output(self._output))
 
     def rest(self, answer: Mapping[str, Any]) -> list[TResponseStreamEvent]:
-        """Return the events of what was not passed on yet, as hooks left it."""
+        """Returns the events of what was not passed on yet, as hooks left it."""
         assert self._completed is not None
         output = answered(self._output, answer)
         held = self._held if output == self._output else replayed(self._completed.response, output)
@@ -76,7 +76,7 @@ class StreamedOutput:
 
 
 def of_hooks(answer: Mapping[str, Any]) -> list[TResponseStreamEvent]:
-    """Return the events of a response that hooks gave in place of the model."""
+    """Returns the events of a response that hooks gave in place of the model."""
     return replayed(nothing(), answered([], answer))
 
 

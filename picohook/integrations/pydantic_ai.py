@@ -71,7 +71,7 @@ class _Step:
     """Whether the run can end with calls that wait for a person."""
 
     def defer(self, outcome: Outcome[ToolCall], ctx: RunContext[Any]) -> Decision:
-        """Return the decision in place of a hook that paused, if a person approved the call.
+        """Returns the decision in place of a hook that paused, if a person approved the call.
 
         Otherwise raises `ApprovalRequired`, or `PausedError` if the run cannot end with a deferred call.
         """
@@ -335,7 +335,7 @@ class _GuardedToolset(WrapperToolset[AgentDepsT]):
 
 
 def _refused(name: str) -> Any:
-    """Return a method of a model that raises `PicohookError` unless `unguarded` names it."""
+    """Returns a method of a model that raises `PicohookError` unless `unguarded` names it."""
 
     async def call(model: _GuardedModel, *given: Any, **options: Any) -> Any:
         require_named(name, "it sends the messages to the provider, and asks no hook", model._run.unguarded)  # noqa: SLF001
@@ -426,13 +426,13 @@ class _GuardedModel(WrapperModel):
         settings: ModelSettings | None,
         parameters: ModelRequestParameters,
     ) -> tuple[list[ModelMessage], ModelSettings | None, ModelRequestParameters]:
-        """Return the request with the changes of hooks, and add their tools to the step."""
+        """Returns the request with the changes of hooks, and add their tools to the step."""
         for definition in added_tools(llm_request, edited):
             self._step.add(definition)
         return with_edits(edited, llm_request, messages, settings, parameters)
 
     def _answer(self, responses: list[ModelResponse], answer: Mapping[str, Any]) -> ModelResponse:
-        """Return the response as hooks left it, with the usage of all rounds."""
+        """Returns the response as hooks left it, with the usage of all rounds."""
         if not responses:
             return with_answer(ModelResponse(parts=[], model_name=self.model_name), answer)
         usage = responses[0].usage

@@ -40,7 +40,7 @@ _Part = tuple[ModelRequest | None, Any]
 def request_of(
     model: str, messages: list[ModelMessage], settings: Mapping[str, Any], parameters: ModelRequestParameters
 ) -> LLMRequest:
-    """Return a request as hooks see it."""
+    """Returns a request as hooks see it."""
     instructions = InstructionPart.join(parameters.instruction_parts) if parameters.instruction_parts else None
     return LLMRequest(
         model=model,
@@ -58,7 +58,7 @@ def with_edits(
     settings: ModelSettings | None,
     parameters: ModelRequestParameters,
 ) -> tuple[list[ModelMessage], ModelSettings | None, ModelRequestParameters]:
-    """Return the request with the changes of hooks. Anything unchanged is the framework's own object."""
+    """Returns the request with the changes of hooks. Anything unchanged is the framework's own object."""
     if edited.messages != shown.messages:
         messages = _rebuilt_messages(messages, edited.messages)
     if edited.options != shown.options:
@@ -79,7 +79,7 @@ def with_edits(
 
 
 def added_tools(shown: LLMRequest, edited: LLMRequest) -> list[ToolDefinition]:
-    """Return the tools that hooks added. Hooks answer their calls."""
+    """Returns the tools that hooks added. Hooks answer their calls."""
     return [
         ToolDefinition(
             name=described["name"],
@@ -151,7 +151,7 @@ def _rebuilt_messages(messages: Sequence[ModelMessage], edited: Sequence[Message
 
 
 def _made(message: Message) -> _Part:
-    """Return the part, or the response, for a message that a hook wrote."""
+    """Returns the part, or the response, for a message that a hook wrote."""
     content = text_of(message.get("content") or "")
     match message.get("role"):
         case "assistant":
@@ -164,7 +164,7 @@ def _made(message: Message) -> _Part:
 
 
 def shown_answer(response: ModelResponse) -> Message:
-    """Return a response as hooks see it."""
+    """Returns a response as hooks see it."""
     message: Message = {"content": "".join(part.content for part in response.parts if isinstance(part, TextPart))}
     if thoughts := "".join(part.content for part in response.parts if isinstance(part, ThinkingPart)):
         message["reasoning_content"] = thoughts
@@ -176,7 +176,7 @@ def shown_answer(response: ModelResponse) -> Message:
 
 
 def with_answer(response: ModelResponse, answer: Mapping[str, Any]) -> ModelResponse:
-    """Return the response with the changes of hooks. Anything unchanged is the framework's own object."""
+    """Returns the response with the changes of hooks. Anything unchanged is the framework's own object."""
     shown = shown_answer(response)
     parts = list(response.parts)
     for key, kind in (("reasoning_content", ThinkingPart), ("content", TextPart)):
@@ -200,7 +200,7 @@ def _made_call(call: Message) -> ToolCallPart:
 
 
 def text_of(content: Any) -> str:
-    """Return the text of a message's content."""
+    """Returns the text of a message's content."""
     if isinstance(content, str):
         return content
     parts = content if isinstance(content, list | tuple) else ()

@@ -53,7 +53,7 @@ class GuardedStream(StreamedResponse):
         self._shown = inner if shown else None
 
     def show(self, text: str) -> list[ModelResponseStreamEvent]:
-        """Return the events of a piece of text that the user may see. The text of a response is its first part."""
+        """Returns the events of a piece of text that the user may see. The text of a response is its first part."""
         self._pieces.append(text)
         if len(self._pieces) > 1:
             return [PartDeltaEvent(index=0, delta=TextPartDelta(content_delta=text))]
@@ -63,7 +63,7 @@ class GuardedStream(StreamedResponse):
         return events
 
     async def rest(self, response: ModelResponse, text: str) -> AsyncIterator[ModelResponseStreamEvent]:
-        """Yield the events of what the user has not seen yet of a response: this text, and the parts that are no text."""
+        """Yields the events of what the user has not seen yet of a response: this text, and the parts that are no text."""
         if not self._pieces:
             async for event in self._replayed(response):
                 yield event
@@ -132,7 +132,7 @@ class GuardedStream(StreamedResponse):
 
 
 def text_in(event: ModelResponseStreamEvent) -> str:
-    """Return the piece of text in an event; empty if it has none."""
+    """Returns the piece of text in an event; empty if it has none."""
     if isinstance(event, PartStartEvent) and isinstance(event.part, TextPart):
         return event.part.content
     if isinstance(event, PartDeltaEvent) and isinstance(event.delta, TextPartDelta):

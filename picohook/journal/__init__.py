@@ -1,1 +1,1 @@
-"""Who looks on while hooks are asked: audit log and traces."""
+"""Journals: files of lines, and their writers."""

@@ -247,11 +247,11 @@ class Verdict:
     """The result of verifying a chain."""
 
     records: int
-    """How many records are valid, from the first one on."""
+    """The number of records that are valid, from the first one on."""
     head: str
     """The hash of the last valid record."""
     problem: str | None = None
-    """What is wrong with the record after them."""
+    """The mistake in the record after them."""
     notes: tuple[str, ...] = ()
     """Remarks that are no fault of the chain."""
 
@@ -314,7 +314,7 @@ def _is_part(other: os.DirEntry[str], name: str) -> bool:
 
 
 def _first_number(path: str) -> int:
-    """The number of a file's first record; 0 if there is none."""
+    """The number of a file's first record; 0 without one."""
     try:
         with open(open_regular(path)[0], "rb") as file:
             return _number(file.readline(LONGEST_LINE))

@@ -34,7 +34,7 @@ class BackgroundWriter:
         self.lost = 0
         """The number of lines that are not in the file."""
         self.failure = ""
-        """Why lines are lost; empty if none are."""
+        """The reason why lines are lost; empty if none are."""
         self._thread = threading.Thread(target=self._run, name="picohook record", daemon=True)
         self._thread.start()
 

@@ -48,7 +48,7 @@ class Encoded(Generic[P]):
 
     @classmethod
     def read(cls, kind: type[P], params: bytes) -> Encoded[P] | None:
-        """The payload in the params of a request, which nobody else has. None if they are not what `params` would return.
+        """The payload in the params of a request, which nobody else has. None if they differ from the result of `params`.
 
         So they are valid, and say the same to every reader.
         """

@@ -34,7 +34,7 @@ _GLOB = re.compile(r"\[!?\]?[^\]]*\]|\*+|.", re.DOTALL)
 
 
 class Language(NamedTuple):
-    """What another language's expressions have in place of the engine's words."""
+    """The words of another language's expressions in place of the engine's."""
 
     words: Mapping[str, str]
     """The engine's words for those of the language. A word that means something else in a class has a `]` behind it there."""
@@ -56,7 +56,7 @@ class Expression:
     def __init__(self, pattern: str, language: Language | None = None, *, whole: bool = False) -> None:
         """With `whole`, the expression has to match the whole text. Never raises."""
         self.problem = ""
-        """Why the engine cannot read it; empty if it can."""
+        """The reason why the engine cannot read it; empty if it can."""
         self._parts: list[tuple[SchemaValidator, bool]] = []
         """Expressions, each with whether it has to match. The others must not."""
         self._size = 0
@@ -106,7 +106,7 @@ def globs(patterns: str) -> Expression:
 
 
 def _first_group(pattern: str) -> tuple[int, bool]:
-    """Where the group ends that the pattern begins with, and whether it has alternatives. Raises `ValueError`."""
+    """Returns the end of the group that the pattern begins with, and whether it has alternatives. Raises `ValueError`."""
     depth, alternatives = 0, False
     for token in _TOKEN.finditer(pattern):
         depth += {"(": 1, ")": -1}.get(token[0][0], 0)

@@ -33,7 +33,7 @@ class Filter(DeferredModel):
 
     @property
     def unreadable(self) -> str:
-        """Why the pattern of `tool` cannot be read, so that it matches every tool; empty if it can."""
+        """The reason why the pattern of `tool` cannot be read, so that it matches every tool; empty if it can."""
         return "" if self.tool is None else _expression(self.tool).problem
 
     @property

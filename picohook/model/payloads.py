@@ -172,7 +172,7 @@ class ToolReturn(ToolCall):
 
     result: ToolResult
     duration: int = 0
-    """How long the tool ran, in nanoseconds."""
+    """The time that the tool ran, in nanoseconds."""
     error: str | None = None
 
     def around(self, meta: Any) -> dict[str, Any]:
@@ -218,7 +218,7 @@ class LLMResponse(Payload):
     partial: bool | None = None
     """True while the model is still writing: the response is the text so far."""
     released: int | None = None
-    """How many characters of the text the user has seen already, if any. Hooks cannot change these."""
+    """The number of characters of the text that the user has seen already, if any. Hooks cannot change these."""
     __slots__ = ("_trails",)
 
     @property

@@ -32,9 +32,9 @@ class Proof:
     hook: str
     """The hook that denied the call, or whose failure denied it; empty if none did."""
     answers: tuple[str, ...]
-    """What was answered at each stage, in words."""
+    """The answer at each stage, in words."""
     trails: tuple[StageTrail, ...] = ()
-    """What each hook did at each stage."""
+    """The decisions of each hook at each stage."""
 
     @property
     def why(self) -> str:
@@ -56,7 +56,7 @@ def verdict_of(outcome: Outcome[ToolCall]) -> Verdict:
 
 
 def answer_of(outcome: Outcome[ToolCall], gate: str) -> str:
-    """What the gate, or without one the whole chain, answered at a stage, in words."""
+    """Returns the answer at a stage of the gate, or without a gate of the whole chain, in words."""
     entries = [entry for entry in outcome.trail if not entry.skipped]
     if not entries:
         return "its filter keeps it from being asked" if gate else "the filters of all hooks keep them from being asked"

@@ -112,7 +112,7 @@ class Settings(DeferredModel):
 
 
 class RestartPolicy(Settings):
-    """How often a process may start before the host gives it up."""
+    """The number of starts after which the host gives up a process."""
 
     max_starts: int = Field(
         default=5, ge=1, description="More starts than this within the window: FAILED, until reset."
@@ -148,7 +148,7 @@ class Canary(Settings):
 
 
 class ProofOfLife(Settings):
-    """How often a running host asks its hooks about harmful calls that they must deny."""
+    """The intervals at which a running host asks its hooks about harmful calls that they must deny."""
 
     every: Seconds = Field(default=300.0, description="Seconds between two proofs.")
     canaries: tuple[Canary, ...] = Field(
@@ -158,7 +158,7 @@ class ProofOfLife(Settings):
 
 
 class Parts(Settings):
-    """How often a hook is asked about parts of a response, and how much of them the user sees."""
+    """The intervals at which a hook is asked about parts of a response, and the amount of them that the user sees."""
 
     characters: int = Field(default=64, ge=1, description="New characters before it is asked again.")
     interval: float = Field(
@@ -186,7 +186,7 @@ class Timeouts(Settings):
 
 
 class NatsTls(Settings):
-    """How connections to NATS are encrypted. The server's certificate is always verified."""
+    """The encryption of connections to NATS. The server's certificate is always verified."""
 
     ca: str | None = Field(default=None, description="The file with the authorities; by default the system's.")
     cert: str | None = Field(default=None, description="The file with the client's own certificate.")
@@ -361,7 +361,7 @@ class HookSpec(Settings):
 
     @property
     def parts(self) -> Parts | None:
-        """How it is asked about parts of a response; None if it is not."""
+        """The settings by which it is asked about parts of a response; None if it is not asked."""
         return Parts() if self.stream is True else self.stream or None
 
     @property

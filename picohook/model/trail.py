@@ -42,7 +42,7 @@ class TrailEntry:
     duration: float = 0.0
     """Seconds."""
     error: str | None = None
-    """Why the hook failed, or which part of its answer was not applied."""
+    """The reason why the hook failed, or which part of its answer was not applied."""
     notes: Notes | None = None
     retries: int = 0
     reason: str = ""

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 WINDOW = 60.0
 """Seconds after a logged failure in which its repetitions are only counted."""
 TEXTS = 5
-"""How many different texts of one kind of failure are logged in a window. A hook may put a number or a time into each text."""
+"""The number of different texts of one kind of failure that a window logs. A hook may put a number or a time into each."""
 
 
 class _Streak:

@@ -64,7 +64,7 @@ class Log:
 
     @property
     def failures(self) -> int:
-        """How often the logger raised, for this log and all logs bound from it."""
+        """The number of times that the logger raised, for this log and all logs bound from it."""
         return self._failed[0]
 
     def debug(self, event: str, **fields: Any) -> None:

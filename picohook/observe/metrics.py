@@ -10,12 +10,12 @@ from ..wire import words
 
 QUANTILES = (0.5, 0.95, 0.99)
 BATCH = 1024
-"""How many durations are collected before they are sorted into buckets."""
+"""The number of durations that are collected before they are sorted into buckets."""
 BOUNDS = tuple(2**power / 1e6 for power in range(7, 27))
 """The upper bounds of the histogram in seconds, from 0.1 ms to a minute. Each doubles the one before, so counts are exact."""
 
 MOST_SEVERITIES = 16
-"""How many severities of one hook are counted apart. Others are counted as `other`."""
+"""The number of severities of one hook that are counted apart. Others are counted as `other`."""
 COUNTS = {
     "executions": "Times the hook was asked.",
     "skipped": "Times its filter did not match.",
@@ -54,13 +54,13 @@ class StageMetrics:
         """Failures by cause."""
         self.retries = 0
         self.degraded: Counter[str] = Counter()
-        """How often its fallback decided in its place, by cause."""
+        """The number of times that its fallback decided in its place, by cause."""
         self.refused_edits = 0
-        """How often an edit was not applied, because its `may_edit`, or that of its worker, forbids it."""
+        """The number of times that an edit was not applied, because its `may_edit`, or that of its worker, forbids it."""
         self.severities: Counter[str] = Counter()
         """Denials with a severity, by severity."""
         self.skipped = 0
-        """How often the hook was not asked because its filter did not match."""
+        """The number of times that the hook was not asked because its filter did not match."""
         self._fresh: list[float] = []
         self._sorted: Counter[int] = Counter()
         self._total = 0.0
@@ -107,7 +107,7 @@ class StageMetrics:
 
     @property
     def executions(self) -> int:
-        """How often the hook was asked."""
+        """The number of times that the hook was asked."""
         return self._sort().total()
 
     @property
@@ -118,18 +118,18 @@ class StageMetrics:
 
     @property
     def successes(self) -> int:
-        """How many executions ended in a decision of the hook."""
+        """The number of executions that ended in a decision of the hook."""
         return self.executions - self.failures.total()
 
     @property
     def decisions(self) -> dict[str, int]:
-        """How often each action was its decision, or counted as one after a failure."""
+        """The number of times that each action was its decision, or counted as one after a failure."""
         counts = {words.CONTINUE: self.executions - sum(self._other.values()), **self._other}
         return {action: count for action, count in counts.items() if action and count}
 
     @property
     def histogram(self) -> tuple[int, ...]:
-        """How many executions took less than each of `BOUNDS`."""
+        """The number of executions that took less than each of `BOUNDS`."""
         times = self._sort()
         ends = sorted((_upper_end(bucket), count) for bucket, count in times.items())
         return tuple(sum(count for end, count in ends if end <= bound) for bound in BOUNDS)

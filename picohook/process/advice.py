@@ -1,4 +1,4 @@
-"""What the author of a hook can do about its failure: the way out, to put behind the cause."""
+"""Advice to a hook's author about its failure: the way out, which follows the cause."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def advice(spec: HookSpec, program: str, said: str) -> str:
 
 
 def missing_file(arguments: Sequence[str], directory: str) -> str:
-    """A file that the command names and that does not exist, as a way out; empty if there is none. This reads the disk."""
+    """A file that the command names and that does not exist, as a way out; empty without one. This reads the disk."""
     for argument in arguments:
         path = os.path.join(directory, argument)
         if argument.startswith("-") or not os.path.splitext(argument)[1] or os.path.exists(path):

@@ -116,7 +116,7 @@ class Child:
         return "" if self._stderr is None else self._stderr.tail
 
     def describe_exit(self) -> str:
-        """How the process ended, in words."""
+        """Returns the end of the process, in words."""
         code = self.exit_code
         if code is None:
             return "did not end"

@@ -22,7 +22,7 @@ class RestartBudget:
         self._policy = policy
         self._starts: deque[float] = deque()
         self.failures = 0
-        """How many processes in a row ended before they were stable."""
+        """The number of processes in a row that ended before they were stable."""
         self.given_up = False
         """Whether the hook is not started again until `reset`."""
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ..transport.reactor import Alarm, Reactor
 
 LEAST, FOR_EACH_PROCESSOR = 8, 8
-"""How many starts have their turn at once."""
+"""The number of starts that run at once."""
 TURN = 1.0
 """Seconds after which a turn is over: the hook then waits for something else than a processor, such as a network."""
 

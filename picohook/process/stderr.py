@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from ..transport.reactor import Reactor
 
 TAIL = 8192
-"""How many bytes of stderr are kept."""
+"""The number of bytes of stderr that are kept."""
 LINES, WINDOW = 50, 1.0
-"""How many lines are logged in one window of this many seconds. Further lines are counted."""
+"""The number of lines that are logged in one window of this many seconds. Further lines are counted."""
 LAST_READS = 64
 """The most reads after the process's end: enough for the rest in the pipe, even if a survivor still writes to it."""
 

@@ -51,7 +51,7 @@ EXIT_WAIT, END_WAIT = 0.2, 5.0
 """Seconds to wait for the end of a process whose pipe broke, so that the error can name its exit code: before a look at the
 process, and after one that shows that it is ending."""
 SHOWN_TAIL = 500
-"""How many characters of stderr an error shows; its `stderr_tail` has more."""
+"""The number of characters of stderr that an error shows; its `stderr_tail` has more."""
 NOT_RUN = "does it call app.run(), or read its input in a loop, and stay in the foreground?"
 FAULT_GRACE = 0.5
 """Seconds from TERM to KILL for a process that broke the protocol or hangs."""
@@ -72,7 +72,7 @@ class _Life:
         """The fault that made it useless; empty if it ended by itself or was stopped."""
         self.error: HookError | None = None
         self.logged = ""
-        """Why it ended, if failed calls have logged that already; else empty."""
+        """The reason why it ended, if failed calls have logged that already; else empty."""
         self.ready = False
         """Whether it has answered hello, so that there is no start to cancel any more."""
         self.starting = anyio.CancelScope()
@@ -235,7 +235,7 @@ class Supervisor:
             self._wake = anyio.Event()
 
     async def _run_process(self, life: _Life) -> HookError:
-        """Run one process from its start to its end. Returns why it ended."""
+        """Run one process from its start to its end. Returns the reason why it ended."""
         self._enter(HookState.STARTING)
         started: tuple[Child, Channel] | None = None
         try:
@@ -391,7 +391,7 @@ class Supervisor:
         return error if polite else life.error or self._why(life, child, signalled=True)
 
     def _why(self, life: _Life, child: Child, *, signalled: bool = False) -> HookError:
-        """Why the process ended. `signalled`: the host has sent a signal, so it caused an end by TERM or KILL."""
+        """The reason why the process ended. `signalled`: the host has sent a signal, so it caused an end by TERM or KILL."""
         if not life.over:
             return HookCrashedError("it is being stopped", hook=self.spec.name)
         ours = signalled and child.exit_code in {-signal.SIGTERM, -signal.SIGKILL}

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 MOST_STUCK = 4
-"""How many threads of one hook may be stuck. A thread that is stuck in a file system cannot be stopped."""
+"""The number of threads of one hook that may be stuck. A thread that is stuck in a file system cannot be stopped."""
 
 
 class NoThreadError(Exception):
@@ -24,7 +24,7 @@ class NoThreadError(Exception):
 
 @dataclass(slots=True)
 class _Progress:
-    """How far an operation is."""
+    """The progress of an operation."""
 
     begun: bool = False
     abandoned: bool = False

@@ -1,1 +1,1 @@
-"""Which configurations apply to a directory, and whether they may run."""
+"""Finds the configurations that apply to a directory, and checks whether they may run."""

@@ -72,7 +72,7 @@ def hint(where: str) -> str:
 
 
 def unclear(spec: HookSpec, project: Path) -> str:
-    """Why the command does not show which files of the project it runs; empty if it does, or if `trust` names them."""
+    """Returns why the command does not show which files of the project it runs; empty if it does, or if `trust` names them."""
     if spec.trust is not None or not (spec.command or spec.run):
         return ""
     if spec.run is None:
@@ -231,7 +231,7 @@ def _unclear_script(
 
 
 def _names_more(words: list[str], spec: HookSpec, project: Path) -> str:
-    """Why an argument may name a file of the project without being its path; empty if none does."""
+    """Returns why an argument may name a file of the project without being its path; empty if no argument does."""
     for word in words:
         pieces = _pieces(word)
         if len(pieces) > _MOST_PIECES:

@@ -46,7 +46,7 @@ class Layers:
     places: tuple[Path, ...] = ()
     """The paths and patterns at which configurations of the project are looked for."""
     notes: tuple[Problem, ...] = ()
-    """What was noticed when the files were looked for."""
+    """Notes about the search for the files."""
 
     @property
     def timeouts(self) -> Timeouts:
@@ -283,7 +283,7 @@ def _exists(path: Path) -> bool:
 
 
 def _stranger(path: Path, project: Path) -> int | None:
-    """The other user who owns a file, a directory that it is in, or a link to one of them; None if there is none."""
+    """The other user who owns a file, a directory that it is in, or a link to one of them; None without one."""
     own = {os.geteuid(), 0}
     for place in (project, path.parent, path):
         for look in (os.lstat, os.stat):

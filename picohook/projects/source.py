@@ -1,4 +1,4 @@
-"""Where a host's configuration comes from, and whether its files have changed."""
+"""Reads a host's configuration, and sees whether its files have changed."""
 
 from __future__ import annotations
 

@@ -115,7 +115,7 @@ def _require_root(path: Path) -> None:
 
 
 def _not_roots(path: Path) -> Iterator[Problem]:
-    """What lets others change a file: it, a directory above, or what a link on the way leads to."""
+    """Returns the path that lets others change a file: its own, a directory above, or the target of a link on the way."""
     for step in _steps(path):
         try:
             status = os.lstat(step)

@@ -33,15 +33,15 @@ MAX_ESCAPES = 2_000_000
 _FEW = 2 * words.MAX_VALUES
 """The most bytes that cannot hold too many values: each takes one byte at least, and one that separates it."""
 _DIGITS_OF_VALUE = 25
-"""How many digits of numbers count as a value: long integers take long to decode."""
+"""The number of digits of numbers that count as a value: long integers take long to decode."""
 ENDS = 512
-"""How many bytes at both ends of a line show its envelope."""
+"""The number of bytes at each end of a line that are searched for its envelope."""
 RESULT_MEMBERS = 3
-"""How many members the envelope of a result has: jsonrpc, id and result."""
+"""The number of members in the envelope of a result: jsonrpc, id and result."""
 
 
 class TooManyValuesError(ValueError):
-    """A JSON text has so many values that decoding it would stop the event loop."""
+    """A JSON text has too many values to be decoded on the event loop."""
 
     def __init__(self, data: bytes) -> None:
         super().__init__(TOO_MANY_VALUES)
@@ -125,7 +125,7 @@ def decode_value(data: bytes) -> Any:
 
 
 def load(text: str | bytes, **options: Any) -> Any:
-    """What `json.loads` returns, which is more lenient than `decode_value`. Raises `ValueError`."""
+    """Returns the value that `json.loads` reads. It is more lenient than `decode_value`. Raises `ValueError`."""
     if len(text) > _FEW:
         data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
         if has_too_many_values(data):
@@ -134,7 +134,7 @@ def load(text: str | bytes, **options: Any) -> Any:
 
 
 def decode_own(data: bytes) -> Any:
-    """What `decode_value` returns, however many values it has: for texts that this process has written."""
+    """Returns the value of a JSON text as `decode_value` does, however many values it has: for texts of this process."""
     value = jiter.from_json(data, catch_duplicate_keys=True, allow_inf_nan=False, cache_mode="all")
     if _overflows(data, value):
         raise ValueError(_OUT_OF_RANGE)
@@ -194,7 +194,7 @@ _BEFORE_VALUE = frozenset({b":", b",", b"["})
 
 
 def _may_have_null(data: bytes) -> bool:
-    """Whether JSON without spaces may have a null. The word in a text is none: other bytes than `:`, `,` and `[` are before it.
+    """Whether JSON without spaces may have a null. Inside a text, other bytes than `:`, `,` and `[` precede it.
 
     It looks at a limited number of places, and returns True if none of them decides.
     """
@@ -249,7 +249,7 @@ def encode(value: Any) -> bytes:
 
 
 def encode_finite(value: Any) -> bytes:
-    """What `encode` returns, sooner, for a value that is known to hold no NaN and no infinity."""
+    """Returns the same as `encode`, sooner. The value must hold neither NaN nor infinity."""
     try:
         return orjson.dumps(value, option=_OPTIONS)
     except TypeError:

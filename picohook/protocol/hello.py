@@ -18,7 +18,7 @@ def hello_params(name: str, modes: Sequence[str]) -> bytes:
 
 
 def refusal(result: Any) -> str | None:
-    """Why an answer to hello is a refusal; None if it is an acceptance."""
+    """The reason why an answer to hello is a refusal; None if it is an acceptance."""
     if not isinstance(result, dict):
         return None
     version = result.get("version", words.VERSION)
@@ -39,6 +39,6 @@ def capabilities(result: Any) -> frozenset[str]:
 
 
 def slots_offered(result: Any) -> int | None:
-    """How many requests the hook accepts at once; None if its answer to hello does not say."""
+    """The number of requests that the hook accepts at once; None if its answer to hello does not say."""
     offered = result.get("max_in_flight") if isinstance(result, dict) else None
     return offered if type(offered) is int and offered > 0 else None

@@ -59,5 +59,5 @@ class LineBuffer:
 
     @property
     def pending(self) -> int:
-        """How many bytes of an unfinished line are kept."""
+        """The number of bytes of an unfinished line that are kept."""
         return 0 if self.tail is None else self.tail.tell()

@@ -17,7 +17,7 @@ ABSENT = Absent.ABSENT
 
 
 class DuplicateKeys(Enum):
-    """Where a line has the same key twice in one object."""
+    """The places where a line may have the same key twice in one object."""
 
     NOWHERE = 0
     INSIDE = 1
@@ -39,7 +39,7 @@ class Response:
     beside: dict[str, Any] = field(default_factory=dict)
     """The members of the envelope that JSON-RPC does not have."""
     unread: str = ""
-    """Why it was not decoded; empty if it was."""
+    """The reason why it was not decoded; empty if it was."""
 
 
 @dataclass(slots=True)
@@ -48,7 +48,7 @@ class Reply:
 
     result: Any = None
     error: str | None = None
-    """Why there is no result."""
+    """The reason why there is no result."""
     code: int | None = None
     """With an error: its JSON-RPC code if the hook sent an error; None if the reply itself was broken."""
     warning: str = ""

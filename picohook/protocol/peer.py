@@ -38,9 +38,9 @@ GATHER = 64
 SPLICE = 32 * 1024
 """Params of this size or more are a separate buffer: they are not copied into their envelope."""
 ABANDONED = 4096
-"""How many abandoned requests are remembered: a late reply to one of them is not the hook's fault."""
+"""The number of abandoned requests that are remembered: a late reply to one of them is not the hook's fault."""
 BLANK_LINES = 100
-"""How many blank lines count as one dropped line."""
+"""The number of blank lines that count as one dropped line."""
 
 
 class PeerState(Enum):
@@ -113,7 +113,7 @@ class Peer:
         self.received_bytes = 0
         self._lines = LineBuffer(max_line)
         self._spelling = COMPACT
-        """How the hook spells plain replies."""
+        """The hook's spelling of plain replies."""
         self._max_outbound = max_outbound
         self._max_events = max_events
         self._max_event_bytes = max_event_bytes
@@ -127,11 +127,11 @@ class Peer:
         self._out: OrderedDict[int, _Line] = OrderedDict()
         """The queued lines by the ids of their requests; those of no request have negative keys."""
         self._others = 0
-        """How many lines of no request were queued."""
+        """The number of queued lines that belong to no request."""
         self._offset = 0
-        """How many bytes of the first queued line were written."""
+        """The number of bytes of the first queued line that were written."""
         self._queued = 0
-        """How many bytes of queued lines were not written."""
+        """The number of bytes of queued lines that are not written yet."""
         self._events: deque[bytes] = deque()
         self._event_bytes = 0
         self._offers_events = False
@@ -189,7 +189,7 @@ class Peer:
             self.dropped_events += 1
 
     def _next_event(self) -> bytes:
-        """Take the oldest event out of its queue. Returns it."""
+        """Take the oldest event out of its queue. Returns the event."""
         event = self._events.popleft()
         self._event_bytes -= len(event)
         return event
@@ -228,7 +228,7 @@ class Peer:
         return [pending[1] for pending in self._pending.values()]
 
     def in_flight(self) -> int:
-        """How many requests wait for a reply."""
+        """The number of requests that wait for a reply."""
         return len(self._pending)
 
     @property
@@ -238,7 +238,7 @@ class Peer:
 
     @property
     def left_of_line(self) -> int:
-        """How many bytes of the first queued line are not written yet."""
+        """The number of bytes of the first queued line that are not written yet."""
         return next(iter(self._out.values()))[0] - self._offset if self._out else 0
 
     def data_to_send(self) -> Sequence[bytes | memoryview]:

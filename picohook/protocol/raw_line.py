@@ -24,7 +24,7 @@ class RawLine:
     data: bytes
     """Its first bytes, without the newline."""
     size: int
-    """How many bytes it has in all, without the newline."""
+    """The number of bytes that it has in all, without the newline."""
     ended: bool = True
     """Whether it ended with a newline."""
 

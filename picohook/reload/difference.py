@@ -21,7 +21,7 @@ class Difference(NamedTuple):
     """The other hooks of the new configuration: added or changed."""
 
     def reloaded(self, wanted: Collection[str], failed: Mapping[str, str]) -> Reloaded:
-        """What the reload did: `wanted` are the hooks that it mounted, `failed` those that did not start."""
+        """Returns the result of the reload: `wanted` are the hooks that it mounted, `failed` those that did not start."""
         started = [name for name in self.new if name in wanted and name not in failed]
         return Reloaded(
             added=tuple(name for name in started if name not in self.before),

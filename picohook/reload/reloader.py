@@ -107,7 +107,7 @@ class Reloader:
     async def _fill_all(
         self, placeholders: Mapping[str, Mounted], new: Mapping[str, _Configured], running: Mapping[str, Mounted]
     ) -> dict[str, str]:
-        """Start the hooks that had to wait for their old ones to end. Returns why some did not start, by name."""
+        """Start the hooks that had to wait for their old ones to end. Returns the reason why some did not start, by name."""
         filling = {
             name: self._mounted.begin(functools.partial(self._fill, placeholder, new[name], running.get(name)))
             for name, placeholder in placeholders.items()
@@ -196,7 +196,7 @@ class Reloader:
 
 
 async def _failure(hook: Hook) -> str | None:
-    """Why a hook did not start; None if it did."""
+    """The reason why a hook did not start; None if it did."""
     await hook.started()
     return None if hook.error is None else str(hook.error)
 

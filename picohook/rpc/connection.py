@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 
 AT_ONCE = 32
-"""How many requests one worker answers before other tasks get a turn."""
+"""The number of requests that one worker answers before other tasks get a turn."""
 MOST_BROKEN = 1000
 """The most lines that are not JSON, of those read together. A client that sends more is dropped."""
 SHOWN_OF_METHOD = 100
@@ -145,7 +145,7 @@ class Connection:
         """The most requests that may wait while open calls wait for the client's own answers."""
         self._workers = 0
         self._broken = 0
-        """How many lines without a request were read together with the last one."""
+        """The number of lines without a request that were read together with the last one."""
         self._idle: list[tuple[Promise, None]] = []
         """The promises that idle workers wait for, as `Reactor.settle` takes them."""
         self.held = False
@@ -272,7 +272,7 @@ class Connection:
         self._queue.append(request)
 
     def _start(self, count: int) -> None:
-        """Start the last so many calls of the queue, as far as the limit allows."""
+        """Start the last `count` calls of the queue, as far as the limit allows."""
         if not count:
             return
         woken = self._idle[-count:]

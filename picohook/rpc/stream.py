@@ -47,7 +47,7 @@ class Stream:
         self.broken = False
         """Whether the other side has gone, or reading or writing failed."""
         self.failure = ""
-        """Why reading or writing failed; empty if the other side has gone."""
+        """The reason why reading or writing failed; empty if the other side has gone."""
         self._reactor = reactor
         self._read_fd = read_fd
         self._write_fd = write_fd
@@ -175,7 +175,7 @@ class Stream:
             self._write_fd = -1
 
     async def emptied(self) -> None:
-        """Return when everything is written, or the reader has gone."""
+        """Returns when everything is written, or the reader has gone."""
         if self._out:
             self._emptied = anyio.Event()
             await self._emptied.wait()

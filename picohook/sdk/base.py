@@ -38,7 +38,7 @@ class Marker(Decision):
 
 
 def text(value: object) -> str:
-    """Return a value as text that can be sent, so that a denial never fails for its reason."""
+    """Returns a value as text that can be sent, so that a denial never fails for its reason."""
     return str(value).encode("utf-8", "replace").decode()
 
 
@@ -82,7 +82,7 @@ class Call(View):
 
     @property
     def meta(self) -> Meta:
-        """Which agent, session, turn and iteration this is about."""
+        """The agent, session, turn and iteration of the call."""
         return Meta(self._params.get("meta") or {})
 
     @property
@@ -112,12 +112,12 @@ class Call(View):
             self.decision = answer
 
     def reply(self) -> dict[str, Any] | None:
-        """Return the result to send; None for a plain `continue`."""
+        """Returns the result to send; None for a plain `continue`."""
         raise NotImplementedError
 
     @classmethod
     def form(cls) -> AnswerForm:
-        """Return the form of an answer at this stage."""
+        """Returns the form of an answer at this stage."""
         from ..wire.answer_form import AnswerForm  # only for dicts that a handler made itself
 
         form = _FORMS.get(cls)
@@ -129,7 +129,7 @@ class Call(View):
         return form
 
     def _hand_out(self, name: str) -> Any:
-        """Return a field, and keep a copy of it: a handler may change it in place."""
+        """Returns a field, and keep a copy of it: a handler may change it in place."""
         value = self._params.get(name)
         if name not in self._handed:
             self._handed[name] = _copy(value) if value.__class__ in _CONTAINERS else value
@@ -145,7 +145,7 @@ class Call(View):
         return False
 
     def _changed_in_place(self) -> list[str]:
-        """Return the fields that handlers changed in place. Raises `TypeError` for one that cannot be edited."""
+        """Returns the fields that handlers changed in place. Raises `TypeError` for one that cannot be edited."""
         if not self._touched:
             return []
         from .edits import same  # few handlers change anything
@@ -166,7 +166,7 @@ class Call(View):
         return changed
 
     def _before(self) -> dict[str, Any]:
-        """Return the payload as it was sent, decoded again."""
+        """Returns the payload as it was sent, decoded again."""
         return loads(self._line.decode()).get("params") or {}
 
     @classmethod
@@ -242,7 +242,7 @@ class Interception(Call):
         return {**edits, **notes, **decision} if edits or notes else decision
 
     def _edited_by(self, decision: Mapping[str, Any]) -> set[str]:
-        """Return the fields that a decision sets itself."""
+        """Returns the fields that a decision sets itself."""
         own = {*(decision.get(self.carries) or ()), *(decision.get("patch") or ())} if self.carries else {*decision}
         return {self.part} if self.part and own else own
 
@@ -267,7 +267,7 @@ class Interception(Call):
         return Marker(action=words.MODIFY)
 
     def _edits(self, names: set[str]) -> dict[str, Any]:
-        """Return the smallest edit that gives these fields their present values: a patch, and whole fields where it cannot."""
+        """Returns the smallest edit that gives these fields their present values: a patch, and whole fields where it cannot."""
         from .edits import difference  # few handlers change anything
 
         before = self._before()

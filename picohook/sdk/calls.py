@@ -96,7 +96,7 @@ class AfterLLM(Interception):
     partial: bool
     """Whether the model is still writing. Then the response is the text so far."""
     released: int
-    """How many characters of the text the user has seen already. They cannot be changed."""
+    """The number of characters of the text that the user has seen already. They cannot be changed."""
 
     def modify(self, *, response: dict[str, Any] | None = None, reason: str = "") -> Decision:
         """Replace the response. Without one, keep what was changed in place in it."""
@@ -164,7 +164,7 @@ class AfterTool(OfTool, Interception):
     edits = tuple(ToolResult._names.get(name, name) for name in ToolResult.__annotations__)  # noqa: SLF001
 
     duration: int
-    """How long the tool ran, in nanoseconds."""
+    """The time that the tool ran, in nanoseconds."""
     error: str | None
 
     @property

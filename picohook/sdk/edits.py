@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the merge patch from `before` to `after`, and the fields that have to be replaced as a whole."""
+    """Returns the merge patch from `before` to `after`, and the fields that have to be replaced as a whole."""
     patch: dict[str, Any] = {}
     whole: dict[str, Any] = {}
     for name in [*after, *(name for name in before if name not in after)]:
@@ -29,7 +29,7 @@ def difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[dic
 
 
 def _patch(old: Any, new: Any) -> Any:
-    """Return the RFC 7396 patch from one value to another. Raises `ValueError` if it would have to set a null."""
+    """Returns the RFC 7396 patch from one value to another. Raises `ValueError` if it would have to set a null."""
     if not isinstance(new, dict):
         return new
     if not isinstance(old, dict):

@@ -36,7 +36,7 @@ class Handlers:
         self._handlers.append((None if tool is None else matcher(tool), handler))
 
     def handlers_for(self, tool: object) -> Iterator[Handler]:
-        """Return the handlers to call for this tool, in order."""
+        """Returns the handlers to call for this tool, in order."""
         name = tool if isinstance(tool, str) else None
         chosen = self._chosen.get(name)
         if chosen is None:
@@ -75,12 +75,12 @@ class Registry:
         """Whether the result of a handler or of a tool may have to be awaited."""
 
     def observers_of(self, kind: str) -> list[Handler]:
-        """Return the handlers of this kind of event."""
+        """Returns the handlers of this kind of event."""
         return [handler for kinds, handler in self.observers if kinds is None or kind in kinds]
 
 
 def matcher(pattern: str) -> Callable[[str], object]:
-    """Return a function that tests a tool's name against a pattern.
+    """Returns a function that tests a tool's name against a pattern.
 
     A pattern is a name, several names as "a|b", a glob with * ? [], or a regex between slashes. A hook's `filter` in the
     host's configuration has the same patterns, without look-behind and references. Raises `ValueError` for a bad regex.
@@ -96,7 +96,7 @@ def matcher(pattern: str) -> Callable[[str], object]:
 
 
 def kinds_named(kinds: tuple[str, ...]) -> frozenset[str] | None:
-    """Return the event kinds by their protocol names; None for all kinds. Raises `ValueError` for an unknown kind."""
+    """Returns the event kinds by their protocol names; None for all kinds. Raises `ValueError` for an unknown kind."""
     if not kinds or any(kind in words.EVERY_KIND for kind in kinds):
         return None
     named = frozenset(words.RUNTIME_KINDS.get(kind, kind) for kind in kinds)
@@ -126,7 +126,7 @@ def require_one_argument(handler: Handler, decorator: str) -> None:
 
 
 def threaded(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a coroutine function that calls this function in a new thread.
+    """Returns a coroutine function that calls this function in a new thread.
 
     The process does not wait for that thread when it ends.
     """

@@ -16,7 +16,7 @@ class Stopped(SystemExit):
 
 
 def own_streams() -> tuple[int, int]:
-    """Reserve stdin and stdout for the protocol, and return their new descriptors, which no child process inherits.
+    """Reserve stdin and stdout for the protocol. Returns their new descriptors, which no child process inherits.
 
     Other output of the hook, its libraries and its child processes to stdout goes to stderr. Their stdin is empty.
     """

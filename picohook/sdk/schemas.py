@@ -26,7 +26,7 @@ _STARS = 0x04 | 0x08  # inspect.CO_VARARGS, inspect.CO_VARKEYWORDS
 
 
 def code_of(function: Callable[..., Any]) -> Any:
-    """Return the code of a function whose parameters all have names. Raises `TypeError` for other callables."""
+    """Returns the code of a function whose parameters all have names. Raises `TypeError` for other callables."""
     code = getattr(function, "__code__", None)
     if code is None or code.co_flags & _STARS or code.co_posonlyargcount:
         raise TypeError(f"{function}: its parameters cannot be read: give `parameters=` to @app.tool")
@@ -34,7 +34,7 @@ def code_of(function: Callable[..., Any]) -> Any:
 
 
 def schema_of_parameters(function: Callable[..., Any]) -> tuple[dict[str, Any], str]:
-    """Return the schema, and the name of the parameter annotated `BeforeTool`, which gets the call itself, or "".
+    """Returns the schema, and the name of the parameter annotated `BeforeTool`, which gets the call itself, or "".
 
     Raises `TypeError` for an annotation that has no schema.
     """
@@ -80,7 +80,7 @@ def _annotations(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def schema_of(annotation: Any) -> dict[str, Any]:
-    """Return the JSON schema of a type. Raises `TypeError` if it has none."""
+    """Returns the JSON schema of a type. Raises `TypeError` if it has none."""
     if annotation in _PLAIN:
         return _PLAIN[annotation]
     if annotation is None or annotation is type(None):
@@ -110,7 +110,7 @@ def schema_of(annotation: Any) -> dict[str, Any]:
 
 
 def problems(value: Any, schema: dict[str, Any], where: str = "") -> list[str]:
-    """Return the mistakes of a value, in words that a model can act on; [] for a value that fits the schema."""
+    """Returns the mistakes of a value, in words that a model can act on; [] for a value that fits the schema."""
     return list(_problems(value, schema, where))
 
 

@@ -56,7 +56,7 @@ class Server:
         self._inline: Call | None = None
         self._loop: Loop | None = None
         self._waiting: list[Callable[[Loop], None]] = []
-        """What to start on the event loop once there is one."""
+        """The functions to start on the event loop once it runs."""
 
     def serve(self) -> None:
         """Read and answer until the host closes stdin. Then call the shutdown handlers."""
@@ -154,7 +154,7 @@ class Server:
             self._refuse(request_id, words.METHOD_NOT_FOUND, "this hook has no such method")
 
     def _hello(self, params: dict[str, Any]) -> dict[str, Any]:
-        """Return the answer to the host's greeting."""
+        """Returns the answer to the host's greeting."""
         version, modes = params.get("version", words.VERSION), params.get("modes")
         if version != words.VERSION:
             return {"ok": False, "reason": f"this hook speaks version {words.VERSION}, and not {version!r}"}

@@ -167,7 +167,7 @@ class Client:
         raise NotImplementedError
 
     def _last_words(self) -> str:
-        """Return the hook's last line on stderr, for an error's message."""
+        """Returns the hook's last line on stderr, for an error's message."""
         return ""
 
     # Lines.
@@ -330,7 +330,7 @@ class Process(Client):
 
 
 def client(app: HookApp, *, timeout: float = TIMEOUT) -> Client:
-    """Return a conversation with this app, which runs in a thread of the test's own process."""
+    """Returns a conversation with this app, which runs in a thread of the test's own process."""
     return _InMemory(app, timeout)
 
 
@@ -341,5 +341,5 @@ def process(
     env: Mapping[str, str] | None = None,
     timeout: float = TIMEOUT,
 ) -> Process:
-    """Return a conversation with the process of this command. `cwd` and `env` are those of `subprocess`."""
+    """Returns a conversation with the process of this command. `cwd` and `env` are those of `subprocess`."""
     return Process(command, cwd=cwd, env=env, timeout=timeout)

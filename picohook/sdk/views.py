@@ -57,7 +57,7 @@ def _field(key: str, empty: Callable[[], Any] | None) -> property:
 
 
 class Meta(View):
-    """Which agent, session, turn and iteration a call or an event is about."""
+    """The agent, session, turn and iteration of a call or an event."""
 
     __slots__ = ()
     _names = {  # noqa: RUF012 - annotated where it is declared
@@ -116,7 +116,7 @@ class Event(View):
 
     @property
     def meta(self) -> Meta:
-        """Which agent, session, turn and iteration it is about."""
+        """The agent, session, turn and iteration of the call."""
         meta = self.params.get("Meta")
         if meta is None:
             names = Meta._names  # noqa: SLF001

@@ -52,7 +52,7 @@ class BaseSession:
         self.channel = channel
         self.chat_id = chat_id
         self.context = context
-        """Where the user speaks, as `inbound`, `route` and `scope`. Hooks see it at every stage."""
+        """The place where the user speaks, as `inbound`, `route` and `scope`. Hooks see it at every stage."""
         self.deliver = deliver
         """Brings a result's media and text to the user. If it raises, the model is told the error."""
         self.show = show

@@ -64,7 +64,7 @@ class BaseTurn:
         self.operation = NO_OPERATION
         """The turn, as listeners see it."""
         self.trails: list[StageTrail] = []
-        """What hooks did at each stage, in order. For a resumed turn, only since it was resumed."""
+        """The decisions of hooks at each stage, in order. For a resumed turn, only since it was resumed."""
         self._parent = parent
         self._label = label
         self._media_count = media_count
@@ -250,7 +250,7 @@ class BaseTurn:
 
     @property
     def why_skip(self) -> str:
-        """Why tools that have not begun are skipped, in PicoClaw's words; empty if they are not."""
+        """The reason why tools that have not begun are skipped, in PicoClaw's words; empty if they are not."""
         if self.interrupted:
             return "graceful interrupt requested"
         return "queued user steering message" if self._steering else ""
@@ -306,7 +306,7 @@ class BaseTurn:
         self._executed.append(done)
 
     async def deliver(self, call: ToolCall, result: ToolResult) -> ToolResult:
-        """Deliver the user's part of a result, and return the model's: see `deliver_result`."""
+        """Deliver the user's part of a result. Returns the model's: see `deliver_result`."""
         return await deliver_result(call, result, self.session.deliver, self.undelivered)
 
     def take(self, outcome: Outcome[Any]) -> None:

@@ -49,10 +49,10 @@ class Batch:
         self._trusted = trusted
         self._calls = [DecidedCall(turn.host, step.call, turn.take) for step in self._steps]
         self._returned: dict[int, ToolReturn] = {}
-        """What tools that have begun returned, by the index of their calls."""
+        """The results of tools that have begun, by the index of their calls."""
 
     async def run(self, at: int = 0, resumed: Resumed | None = None) -> list[ToolResult]:
-        """Run all steps, and return the results. After a pause at call `at`, `resumed` has the decision in place of a hook."""
+        """Run all steps. Returns the results. After a pause at call `at`, `resumed` has the decision in place of a hook."""
         try:
             for index, step in enumerate(self._steps):
                 if step.result is None:

@@ -59,7 +59,7 @@ class PausedTurn(DeferredModel):
     nonce: str = Field(max_length=64)
     """Names the pause, which can be used once."""
     made_at: float
-    """When it was made, in seconds since 1970."""
+    """The time when it was made, in seconds since 1970."""
     lasts: float = Field(gt=0, allow_inf_nan=False)
     """Seconds in which it can be used."""
     boot: str = ""

@@ -46,7 +46,7 @@ class TurnResult:
     undelivered: tuple[Delivery, ...] = ()
     """The deliveries for the user, where the session has no `deliver`."""
     trails: tuple[StageTrail, ...] = field(default=(), compare=False)
-    """What hooks did at each stage, in order. For a resumed turn, only since it was resumed."""
+    """The decisions of hooks at each stage, in order. For a resumed turn, only since it was resumed."""
 
 
 def _step(method: F) -> F:

@@ -22,7 +22,7 @@ class SessionView(Caller):
     """The hard abort that ended the session."""
 
     def add_hooks(self, session_id: str) -> SessionHooks:
-        """Give this view an arrangement of its own, and return it. The session's hooks are added to it."""
+        """Give this view an arrangement of its own, to which the session's hooks are added. Returns the arrangement."""
         self._arrangement = hooks = SessionHooks(self._mounted, session_id)
         return hooks
 

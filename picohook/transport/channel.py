@@ -34,14 +34,14 @@ if TYPE_CHECKING:
     from .reactor import Promise, Reactor, Waiter
 
 DROPPED_QUOTA = 100
-"""How many lines may be dropped in one window of `QUOTA_WINDOW` seconds. One more is a fault."""
+"""The number of lines that may be dropped in one window of `QUOTA_WINDOW` seconds. One more is a fault."""
 NOTIFICATION_QUOTA = 10_000
-"""How many notifications a hook may send in one window, if it may send any."""
+"""The number of notifications that a hook may send in one window, if it may send any."""
 QUOTA_WINDOW = 10.0
 LOGGED_LINES = 50
-"""How many lines of `host.log` are logged in a second. Further lines are not logged."""
+"""The number of lines of `host.log` that are logged in a second. Further lines are not logged."""
 STRIKES = 3
-"""How many timeouts in a row of the oldest pending call mean that the process hangs."""
+"""The number of timeouts of the oldest pending call, in a row, after which the process counts as hung."""
 CLOSED_OUTPUT = "it closed its output"
 CLOSED_INPUT = "it closed its input"
 PIPE_ENDS = frozenset({CLOSED_OUTPUT, CLOSED_INPUT})
@@ -108,7 +108,7 @@ class Channel:
         self._error: HookError | None = None
         self._flush_waiters: dict[Waiter, None] = {}
         self.failed_calls = 0
-        """How many calls failed when the channel was closed."""
+        """The number of calls that failed when the channel was closed."""
         self._hint = ""
         """Advice to the author of the hook, from a dropped line."""
         self._hint_at = 0

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
             """All of them."""
 
         def in_flight(self) -> int:
-            """How many there are."""
+            """The number of calls in flight."""
 
         def pending_token(self, request_id: object) -> Any:
             """The call with this number; None if it does not wait any more."""
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 NEVER = float("inf")
 SPARE = 64
-"""How many calls that have ended may be in the heap, however few are in flight."""
+"""The number of ended calls that may stay in the heap, however few are in flight."""
 _request_of = attrgetter("request")
 
 

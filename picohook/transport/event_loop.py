@@ -1,4 +1,4 @@
-"""What depends on the event loop that runs this code, asyncio or trio: its reactor, and its cancellations."""
+"""The parts that differ between asyncio and trio: the reactor, and cancellations."""
 
 from __future__ import annotations
 

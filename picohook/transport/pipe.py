@@ -23,7 +23,7 @@ CHUNK = 65536
 WIDE = 512 * 1024
 """The capacity of a pipe for a long line. More is slower: what waits in the pipe for so long has left the processor's cache."""
 MOST_WIDE = 16
-"""How many pipes may be wide at once. Linux limits the total capacity of a user's pipes: beyond it every new pipe is tiny.
+"""The most pipes that may be wide at once. Linux limits the total capacity of a user's pipes: beyond it every new pipe is tiny.
 These pipes use a quarter of the limit at most."""
 _wide: set[int] = set()
 """The descriptors of the wide pipes."""

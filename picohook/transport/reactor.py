@@ -80,7 +80,7 @@ HELD = 0.25
 def timed(
     work: Coroutine[Any, Any, T], now: Callable[[], float], held: Callable[[float], None]
 ) -> Generator[Any, Any, T]:
-    """Await `work`, and return its result. Calls `held` with the seconds for which a step of it held the loop, if too long."""
+    """Await `work`. Returns its result. Calls `held` with the seconds for which a step of it held the loop, if too long."""
     late = now() + HELD
     try:
         wanted = work.send(None)

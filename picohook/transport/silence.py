@@ -42,7 +42,7 @@ class SilenceProbe:
         return self._input_ended
 
     async def reason(self) -> str:
-        """Why the process was silent, with advice."""
+        """The reason why the process was silent, with advice."""
         if await self._listen(LISTEN):
             return LATE
         self._output = self._reactor.waiter()

@@ -23,7 +23,7 @@ SILENT = frozenset({"ok", "version", "hook_result", "reason"})
 """Fields that may stand alone without deciding anything, as may those whose names begin as in `PRIVATE`."""
 PRIVATE = ("x_", "_")
 SHOWN_OF_NAME = 80
-"""How many bytes of a hook's own names a message shows."""
+"""The number of bytes of a hook's own names that a message shows."""
 _OF_HELLO = frozenset({"name", "capabilities", "max_in_flight"})
 """Fields of an answer to hello, beside `ok: true`."""
 
@@ -91,7 +91,7 @@ def _is_no(name: str, value: Any) -> bool:
 
 
 def misplaced(result: Any, beside: Mapping[str, Any]) -> str:
-    """Why an answer with these fields beside its `result` cannot be used; empty if it can."""
+    """The reason why an answer with these fields beside its `result` cannot be used; empty if it can."""
     names = meaningful(beside)
     if isinstance(result, dict):
         wrong = {"result", "error"} | ({"action"} - set(map(lower, result)))

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from .answer_form import AnswerForm
 
 SURE = 0.75
-"""How much alike two words are if one of them probably stands for the other."""
+"""The likeness of two words from which one of them probably stands for the other."""
 LONGEST_WORD, NAMES_TRIED = 40, 8
 """The most characters of a word, and the most words of an answer, for which a meaning is guessed. Guessing takes long."""
 _NO = {"deny", "denied", "block", "blocked", "reject", "rejected", "refuse", "refused", "forbid", "disallow", "no"}

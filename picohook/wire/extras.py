@@ -1,10 +1,10 @@
-"""What to install for a part of picohook that needs more packages."""
+"""Advice on the packages to install for a part of picohook."""
 
 from __future__ import annotations
 
 
 def how_to_install(extra: str) -> str:
-    """Return the command that installs the packages of an extra for this Python.
+    """Returns the command that installs the packages of an extra for this Python.
 
     It names the packages and not picohook, which pip would look up at an index, wherever this picohook came from.
     """

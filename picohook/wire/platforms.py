@@ -31,7 +31,7 @@ def require_posix() -> None:
 
 
 def launchers_lack() -> str:
-    """Why launchers, which need pidfds, namespaces and /proc, cannot run on this system; empty if they can."""
+    """The reason why launchers, which need pidfds, namespaces and /proc, cannot run on this system; empty if they can."""
     return "" if LINUX and hasattr(os, "pidfd_open") else "only Linux has it"
 
 
@@ -46,7 +46,7 @@ def path_of_descriptor(descriptor: int) -> str:
 
 
 def pipe_size_command() -> int:
-    """The `fcntl` command that sets the capacity of a pipe; 0 if there is none."""
+    """The `fcntl` command that sets the capacity of a pipe; 0 without one."""
     if not LINUX:
         return 0
     import fcntl  # Windows has none
@@ -73,7 +73,7 @@ def is_ending(pid: int) -> bool:
 
 
 def processors() -> int:
-    """How many processors this process may use."""
+    """The number of processors that this process may use."""
     return len(os.sched_getaffinity(0)) if LINUX else os.cpu_count() or 1
 
 

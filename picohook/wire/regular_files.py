@@ -54,7 +54,7 @@ def identity(status: os.stat_result) -> Identity:
 
 
 def changed_at(one: Identity) -> int:
-    """When the file entered this state, in nanoseconds."""
+    """The time at which the file entered this state, in nanoseconds."""
     return one[3]
 
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from types import CodeType
 
 MAX_CAUSE = 400
-"""How many bytes of an exception's own text are shown."""
+"""The number of bytes of an exception's own text that are shown."""
 
 # C0 and C1 controls, line and paragraph separators, marks that reverse the direction of text, and lone surrogates.
 _ACTING = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")

@@ -1,7 +1,7 @@
 """Writes files for a user. A link in a repository is never followed, and a file is replaced in one step.
 
 A repository comes from others, and so do its links: one may lead to any file of the user. So no link is followed below the
-working directory, below a directory with `.git`, and below a directory that the caller names. The home directory is none of
+working directory, below a directory with `.git`, and below a directory that the caller names. The home directory is not one of
 these, even if it has a `.git`. A link anywhere else is the user's own, such as `~/.claude` to a repository of settings. It is
 followed, and so is each link in the place of a file that belongs to the user (`own`).
 """
@@ -48,7 +48,7 @@ class Place:
         return Place(self._directory, self._name + suffix)
 
     def read(self, most: int = MOST_BYTES_OF_FILE) -> bytes | None:
-        """Returns the bytes of the file; None if there is none. From then on, a file that was changed is not replaced."""
+        """Returns the bytes of the file; None without one. From then on, a file that was changed is not replaced."""
         self._read, self._seen = True, None
         status = self._status()
         if status is None:
@@ -109,7 +109,7 @@ class Place:
         return new, os.open(new, flags, mode, dir_fd=self._directory)
 
     def _status(self) -> os.stat_result | None:
-        """The status of the file; None if there is none. Raises `OSError` for anything but a regular file."""
+        """The status of the file; None without one. Raises `OSError` for anything but a regular file."""
         try:
             status = os.lstat(self._name, dir_fd=self._directory)
         except FileNotFoundError:

@@ -115,7 +115,7 @@ class _Report:
 
     @staticmethod
     def _keys(found: Layers) -> dict[str, str]:
-        """Return the key path of each hook's `after` in its file, by the one that `in_order` reports."""
+        """Returns the key path of each hook's `after` in its file, by the one that `in_order` reports."""
         specs = [(config, spec) for config in found.configs for spec in config.hooks]
         return {
             f"hooks.{there.name}.after": f"{config.key_paths[spec.name]}.after"

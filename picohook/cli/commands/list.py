@@ -61,7 +61,7 @@ def list_hooks(config: Named = None, *, picoclaw: AsPicoClaw = None, as_json: Js
 
 
 def _short(path: str) -> str:
-    """Return the path relative to this directory, or to the home directory as ~/."""
+    """Returns the path relative to this directory, or to the home directory as ~/."""
     for base, instead in ((os.getcwd(), ""), (os.path.expanduser("~"), "~/")):
         inside = os.path.realpath(base).rstrip("/") + "/"
         if path.startswith(inside):
@@ -81,7 +81,7 @@ def _row(seat: Seat, *, approves: bool) -> tuple[str, ...]:
 
 
 def _further(spec: HookSpec) -> str:
-    """Return the settings that have no column."""
+    """Returns the settings that have no column."""
     is_group = spec.kind == "handlers"
     hidden = _IN_COLUMNS | _NOT_FOR_A_TABLE | (_OF_A_GROUP if is_group else set())
     rest = spec.model_dump(mode="json", exclude_defaults=True, exclude=hidden)

@@ -175,7 +175,7 @@ def _language(name: str) -> _Language:
 
 @cache
 def _node() -> tuple[int, ...]:
-    """Return the version of Node, empty if it is not installed."""
+    """Returns the version of Node, empty if it is not installed."""
     try:
         printed = subprocess.run(["node", "--version"], capture_output=True, check=False, text=True, timeout=10).stdout  # noqa: S607
     except (OSError, subprocess.TimeoutExpired):
@@ -184,7 +184,7 @@ def _node() -> tuple[int, ...]:
 
 
 def _stages(text: str) -> list[str]:
-    """Return the stages that were named, in the order of a turn."""
+    """Returns the stages that were named, in the order of a turn."""
     named = text.replace(",", " ").split()
     for name in named:
         if name not in STAGES:
@@ -195,7 +195,7 @@ def _stages(text: str) -> list[str]:
 
 
 def contents(name: str, lang: str, asked_at: list[str]) -> dict[str, str]:
-    """Return the texts of a new hook's files, by their names."""
+    """Returns the texts of a new hook's files, by their names."""
     language = _language(lang)
     others = [stage for stage in asked_at if stage not in _DECIDED]
     values = {
@@ -258,7 +258,7 @@ def _place(name: str) -> Traversable:
 
 
 def _templates(place: Traversable, before: str = "") -> dict[str, Traversable]:
-    """Return the templates in a directory and below, by the names of the files that are made of them."""
+    """Returns the templates in a directory and below, by the names of the files that are made of them."""
     found: dict[str, Traversable] = {}
     for entry in place.iterdir():
         if entry.is_dir():
@@ -285,7 +285,7 @@ def render(
     values: Mapping[str, str],
     groups: Mapping[str, Sequence[Mapping[str, str]]] | None = None,
 ) -> str:
-    """Return the text of a template with each `@name@` replaced by its value.
+    """Returns the text of a template with each `@name@` replaced by its value.
 
     The lines between `@if A B` and `@end` stay if A or B is held. The lines between `@each G` and `@end` are repeated for each
     member of the group G, with the member's own values.
@@ -309,5 +309,5 @@ def _filled(text: str, values: Mapping[str, str]) -> str:
 
 
 def _listed(words: Collection[str]) -> str:
-    """Return the words as elements of a list, quoted as in TOML and in all of the languages."""
+    """Returns the words as elements of a list, quoted as in TOML and in all of the languages."""
     return ", ".join(f'"{word}"' for word in words)

@@ -77,7 +77,7 @@ def run(
 
 
 async def _run(descriptor: int, name: str, as_json: bool, host: Host) -> tuple[bool, HostStatus]:
-    """Run the lines. Return whether all of them were good, and the host's status at the end."""
+    """Run the lines. Returns whether all of them were good, and the host's status at the end."""
     number, good = 0, True
     async for line in _lines(descriptor):
         number += 1
@@ -119,7 +119,7 @@ async def _do(host: Host, wanted: given.Ask | given.Tell, number: int, as_json: 
 
 
 async def _lines(descriptor: int) -> AsyncIterator[bytes]:
-    """Yield the lines of a file, a pipe or a terminal, each as soon as it can be read. The last one may lack its newline."""
+    """Yields the lines of a file, a pipe or a terminal, each as soon as it can be read. The last one may lack its newline."""
     mode = os.fstat(descriptor).st_mode
     may_wait = stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(descriptor)
     buffer = LineBuffer(words.MAX_LINE)

@@ -108,7 +108,7 @@ def _keeps_from_starting(finding: Finding) -> bool:
 
 
 def _trusted(found: Layers) -> set[str]:
-    """Return the configuration files that are trusted."""
+    """Returns the configuration files that are trusted."""
     files = set()
     for config in found.configs:
         try:

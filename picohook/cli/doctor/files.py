@@ -17,14 +17,14 @@ _TRUST = "read it and the programs it names, then: picohook trust"
 
 
 def mistakes(error: ConfigError) -> Iterator[Finding]:
-    """Yield the mistakes of a configuration that cannot be read."""
+    """Yields the mistakes of a configuration that cannot be read."""
     for problem in error.problems:
         message = f"{problem.where}: {problem.message}" if problem.where else problem.message
         yield Finding(Level.ERROR, problem.file, "configuration", message, problem.hint or "correct the file")
 
 
 def examine(found: Layers) -> Iterator[Finding]:
-    """Yield the findings about each file, and about what was noticed when files were looked for."""
+    """Yields the findings about each file, and about what was noticed when files were looked for."""
     for note in found.notes:
         yield Finding(Level.WARNING, note.file, "configuration", note.message, note.hint)
     try:
@@ -71,7 +71,7 @@ def _place(path: Path) -> Iterator[Finding]:
 
 
 def exposed_directory(directory: Path) -> str:
-    """Return how others can replace files in a directory; empty if they cannot."""
+    """Returns how others can replace files in a directory; empty if they cannot."""
     mode = directory.stat().st_mode
     if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
         return f"every user can replace files in {directory}"
@@ -79,7 +79,7 @@ def exposed_directory(directory: Path) -> str:
 
 
 def exposed_file(path: str) -> tuple[str, str] | None:
-    """Return how others can change a file that a hook runs, and the way out; None if they cannot."""
+    """Returns how others can change a file that a hook runs, and the way out; None if they cannot."""
     try:
         status = os.stat(path)
     except OSError:
@@ -115,7 +115,7 @@ def _trust(config: Config) -> Iterator[Finding]:
 
 
 def _environment(config: Config) -> Iterator[Finding]:
-    """Yield a note about hooks that inherit the whole environment."""
+    """Yields a note about hooks that inherit the whole environment."""
     path = str(config.path)
     names = ", ".join(spec.name for spec in config.hooks if spec.inherit_env is True)
     if not names:

@@ -30,7 +30,7 @@ class Finding:
     about: str
     """The machine, a configuration file, or a hook."""
     check: str
-    """What was checked, in one word."""
+    """The subject of the check, in one word."""
     message: str
     hint: str = ""
     """The way out. Only a finding at level `ok` has none."""
@@ -46,16 +46,16 @@ class Finding:
 
 
 def about(spec: HookSpec) -> str:
-    """Return the subject of findings about this hook."""
+    """Returns the subject of findings about this hook."""
     return f"hook {spec.name}"
 
 
 def confined_by(spec: HookSpec) -> str:
-    """Return the settings that may deny the hook something that it needs; empty if it has none."""
+    """Returns the settings that may deny the hook something that it needs; empty if it has none."""
     return " and ".join(name for name in ("sandbox", "limits") if getattr(spec, name) is not None)
 
 
 def count(findings: Sequence[Finding]) -> dict[Level, int]:
-    """Return the number of findings at each level."""
+    """Returns the number of findings at each level."""
     levels = Counter(finding.level for finding in findings)
     return {level: levels[level] for level in Level}

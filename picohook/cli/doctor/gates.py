@@ -12,7 +12,7 @@ _EXAMPLE = 'canary = { tool = "bash", arguments = { command = "rm -rf /" } }'
 
 
 def settings(spec: HookSpec, dialect: str) -> Iterator[Finding]:
-    """Yield findings about the settings of a gate."""
+    """Yields findings about the settings of a gate."""
     stages = [stage for stage in DECIDES if stage in spec.asked_at]
     fails_open = "before_tool" in stages and spec.on_failure is OnFailure.CONTINUE
     where = "" if dialect == "native" else ", in picohook's own format"

@@ -24,7 +24,7 @@ _TIMES = ("timeout", "approval_timeout", "hello_timeout", "grace")
 
 
 async def try_all(specs: Iterable[HookSpec], found: Layers, time_limit: float) -> dict[str, list[Finding]]:
-    """Try the hooks. Return the findings by the names of the hooks."""
+    """Try the hooks. Returns the findings by the names of the hooks."""
     timeouts = Timeouts(**{name: min(value, time_limit) for name, value in found.timeouts.model_dump().items()})
     results: dict[str, list[Finding]] = {}
     limiter = anyio.CapacityLimiter(AT_ONCE)
@@ -40,7 +40,7 @@ async def try_all(specs: Iterable[HookSpec], found: Layers, time_limit: float) -
 
 
 def _hurried(spec: HookSpec, time_limit: float) -> HookSpec:
-    """Return the hook's settings with shorter timeouts, and without those that concern other hooks."""
+    """Returns the hook's settings with shorter timeouts, and without those that concern other hooks."""
     changed: dict[str, Any] = {
         name: min(value, time_limit) for name in _TIMES if (value := getattr(spec, name)) is not None
     }
@@ -71,7 +71,7 @@ async def _try(spec: HookSpec, found: Layers, timeouts: Timeouts, time_limit: fl
 
 
 def _model(spec: HookSpec, found: Layers) -> "tuple[Finding, Complete | None]":
-    """Return the finding about the model of a hook, and the function that asks it. The model is not asked yet."""
+    """Returns the finding about the model of a hook, and the function that asks it. The model is not asked yet."""
     named = next((named for config, _, named in models.prompt_hooks(found) if str(config.path) == spec.source), None)
     if named is None:
         return Finding(

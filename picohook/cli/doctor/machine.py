@@ -25,7 +25,7 @@ _SOME = 64
 
 
 async def examine(time_limit: float) -> AsyncIterator[Finding]:
-    """Yield the findings about the machine."""
+    """Yields the findings about the machine."""
     system = f"{platform.system()} {platform.release()}"
     core = "" if peer.__file__.endswith(".py") else " with a compiled core"
     version = f"picohook {VERSION}{core}, Python {platform.python_version()}, {system}"
@@ -92,7 +92,7 @@ class _Machine:
         return Finding(Level.NOTE, MACHINE, "sandbox", f"hooks cannot be sandboxed: {why}", hint)
 
     async def _lacks(self, plan: Plan) -> str:
-        """Try to start a process with this plan. Return the reason if that fails; empty if it works."""
+        """Try to start a process with this plan. Returns the reason if that fails; empty if it works."""
         ended = anyio.Event()
         null = os.open(os.devnull, os.O_RDWR)
         try:

@@ -22,7 +22,7 @@ _SHOWN = 80
 
 
 def examine(spec: HookSpec, *, may_run: bool) -> Iterator[Finding]:
-    """Yield the findings about the programs of one hook. An interpreter is run for its version only if `may_run`."""
+    """Yields the findings about the programs of one hook. An interpreter is run for its version only if `may_run`."""
     for member in spec.members:
         yield from _examine(member, may_run=may_run)
 
@@ -65,7 +65,7 @@ def _permissions(spec: HookSpec, found: str) -> Iterator[Finding]:
 
 
 def _version(spec: HookSpec, found: str) -> str:
-    """Return the version of the interpreter, if it is known to print it at once and to do nothing else."""
+    """Returns the version of the interpreter, if it is known to print it at once and to do nothing else."""
     if spec.python is not None:
         return ""
     environment = plan(spec, os.environ).env
@@ -99,7 +99,7 @@ def _ask(interpreter: str, environment: frozenset[tuple[str, str]]) -> str:
 
 
 def _interpreter(script: str, path: str) -> str:
-    """Return the interpreter in the first line of a script; empty if the file is not a script."""
+    """Returns the interpreter in the first line of a script; empty if the file is not a script."""
     try:
         descriptor, _ = open_regular(script)
         with open(descriptor, "rb") as file:

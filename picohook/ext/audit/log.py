@@ -77,7 +77,7 @@ class AuditLog(Listener):
 
     @property
     def records(self) -> int:
-        """How many records the log has."""
+        """The number of records that the log has."""
         return self._ledger.count if self._ledger else 0
 
     @property

@@ -23,7 +23,7 @@ Socket = Annotated[
 
 
 def ask(control: Path, method: str, params: Any = None, *, timeout: float | None = TIMEOUT) -> Any:
-    """Return the host's answer to one request. Raise `PicohookError` if no answer comes, or if the answer is an error."""
+    """Returns the host's answer to one request. Raise `PicohookError` if no answer comes, or if the answer is an error."""
     with connected(control, timeout) as connection:
         return request(connection, method, params)
 
@@ -52,7 +52,7 @@ def opened(control: Path, timeout: float | None) -> Iterator[socket.socket]:
 
 
 def request(connection: IO[bytes], method: str, params: Any = None) -> Any:
-    """Send a request, and return the answer."""
+    """Send a request. Returns the answer."""
     send(connection, method, params)
     return receive(connection)
 
@@ -65,7 +65,7 @@ def send(connection: IO[bytes], method: str, params: Any = None) -> None:
 
 
 def receive(connection: IO[bytes]) -> Any:
-    """Return the answer. Raise `ConfigError` if it lists mistakes of a configuration, `PicohookError` for another error."""
+    """Returns the answer. Raise `ConfigError` if it lists mistakes of a configuration, `PicohookError` for another error."""
     line = connection.readline()
     if not line:
         raise PicohookError("the host closed the connection without an answer")

@@ -73,7 +73,7 @@ def _notification(change: StateChange | Outcome[Any] | Reloaded | Proof) -> tupl
 
 
 class HookParams(Params):
-    """Which hook."""
+    """The name of a hook."""
 
     hook: str
 

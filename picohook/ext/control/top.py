@@ -94,7 +94,7 @@ def _show(connection: socket.socket, interval: float, name: str) -> None:
 
 
 def _looks(connection: socket.socket, interval: float, keys: int | None) -> Iterator[dict[str, Any]]:
-    """Yield the figures of the host every interval, until q is typed. The q also works while the host does not answer."""
+    """Yields the figures of the host every interval, until q is typed. The q also works while the host does not answer."""
     before = None
     with connection.makefile("rwb") as file:
         lines = cast(IO[bytes], file)
@@ -111,7 +111,7 @@ def _looks(connection: socket.socket, interval: float, keys: int | None) -> Iter
 
 
 def _typed_q(keys: int | None, connection: socket.socket | None, timeout: float) -> bool:
-    """Wait for the host's answer, or without a connection for `timeout` seconds. Return whether q was typed meanwhile.
+    """Wait for the host's answer, or without a connection for `timeout` seconds. Returns whether q was typed meanwhile.
 
     Raises `TimeoutError` if the host does not answer.
     """
@@ -134,7 +134,7 @@ def _typed_q(keys: int | None, connection: socket.socket | None, timeout: float)
 
 
 def _table(shown: dict[str, Any], width: int | None = None, height: int | None = None) -> "Table | Group":
-    """Return the hooks as a table, and below it the last error of each.
+    """Returns the hooks as a table, and below it the last error of each.
 
     If there are too few lines, each hook has one and no error, and hooks with problems come first.
     """
@@ -164,7 +164,7 @@ def _style(column: str, row: live.Row) -> str:
 
 
 def _proofs(shown: dict[str, Any]) -> "Text":
-    """Return a line about proofs of life; empty if the host gives none."""
+    """Returns a line about proofs of life; empty if the host gives none."""
     from rich.text import Text
 
     proofs = shown["proof_of_life"]
@@ -179,7 +179,7 @@ def _lines_of(hook: dict[str, Any]) -> int:
 
 
 def _rows(hook: dict[str, Any], *, with_stages: bool) -> list[dict[str, str]]:
-    """Return the cells of a hook by column, and with its stages those of each. Without them, times are of the slowest stage."""
+    """Returns a hook's cells by column, and with its stages those of each. Without them, times are of the slowest stage."""
     stages = hook["stages"]
     shown: dict[str, Any] = {"p50_ms": None, "p99_ms": None}
     if len(stages) == 1 or not with_stages:
@@ -222,7 +222,7 @@ def _size(hook: dict[str, Any]) -> str:
 
 
 def figures(before: Look | None, now: Look, memory: Mapping[int, int]) -> dict[str, Any]:
-    """Return the figures of all hooks as plain JSON. Rates are None without an earlier reading."""
+    """Returns the figures of all hooks as plain JSON. Rates are None without an earlier reading."""
     past = {} if before is None else {hook["name"]: hook for hook in before.status["hooks"]}
     seconds = None if before is None else now.at - before.at
     return {
@@ -264,14 +264,14 @@ def _hook(
 
 
 def _rate(count: int, before: int, seconds: float | None) -> float | None:
-    """Return the increase per second. A count that went down belongs to a new hook with the same name."""
+    """Returns the increase per second. A count that went down belongs to a new hook with the same name."""
     if seconds is None:
         return None
     return round((count - before if count >= before else count) / seconds, 3)
 
 
 def memory(leaders: Collection[int], proc: str = "/proc") -> dict[int, int]:
-    """Return the resident bytes of the process group that each of these processes leads. Empty without a /proc."""
+    """Returns the resident bytes of the process group that each of these processes leads. Empty without a /proc."""
     held: dict[int, int] = {}
     try:
         numbers = [name for name in os.listdir(proc) if name.isdecimal()]

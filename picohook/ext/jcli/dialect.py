@@ -104,7 +104,7 @@ class RegisteredHooks:
         self._registered = 0
 
     async def register(self, event: str, definition: dict[str, Any]) -> int:
-        """Add a hook, and return its index. Raises `ConfigError`."""
+        """Add a hook. Returns its index. Raises `ConfigError`."""
         name = f"{event}-{self._registered}"
         spec = session_hook(event, definition, name).model_copy(update={"priority": self._registered})
         await self._session.mount(spec)

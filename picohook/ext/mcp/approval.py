@@ -82,7 +82,7 @@ class ClientApprover(FunctionHook):
         super().__init__("mcp_client", {APPROVE_TOOL.name: self._approve}, filter=named)
         self.session: BaseSession
         self.ask: Callable[[str, dict[str, Any]], Awaitable[Any]]
-        """Sends a request to an older client. Returns its result, or None if there is none."""
+        """Sends a request to an older client. Returns its result, or None without one."""
         self._older_can_ask = False
         self._questions: dict[str, tuple[str, float, dict[str, Any]]] = {}
         """The questions to newer clients by state: the call's digest, its expiry, and the state that it carried."""

@@ -58,7 +58,7 @@ class Client(httpx2.AsyncClient):
     """An HTTP client that turns failures into answers, so that the connection to the server continues."""
 
     async def send(self, request: httpx2.Request, **settings: Any) -> httpx2.Response:
-        """Send a request. Returns the response, or one that says why there is none."""
+        """Send a request. Returns the response, or one with the reason for its absence."""
         try:
             response = await super().send(request, **settings)
             if "content-encoding" in response.headers:

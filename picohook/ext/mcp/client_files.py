@@ -27,9 +27,9 @@ TABLES = (
     ("context_servers",),
     ("projects", "*", "mcpServers"),
 )
-"""Where clients keep their servers in JSON: most of them; VS Code's mcp.json; its settings; Zed; Claude Code, by project."""
+"""The keys of the servers in JSON: of most clients; VS Code's mcp.json and settings; Zed; Claude Code, by project."""
 IN_TOML = "mcp_servers"
-"""Where Codex keeps them in TOML."""
+"""The table in which Codex has them in TOML."""
 Entry = dict[str, Any]
 
 _STRING = r'("(?:[^"\\]|\\.)*")'
@@ -48,7 +48,7 @@ class Server(NamedTuple):
     """The keys that lead to it. The last one is its name."""
     entry: Entry
     start: int
-    """Where its text begins in the file."""
+    """The place where its text begins in the file."""
     end: int
 
     @property
@@ -93,7 +93,7 @@ class ClientFile:
         return "\r\n" if "\r\n" in self.text else "\n"
 
     def before(self) -> dict[tuple[str, ...], tuple[Entry, str]]:
-        """The servers of the version before, by place: their entries and texts. Empty if there is none that can be read."""
+        """The servers of the version before, by place: their entries and texts. Empty if it cannot be read."""
         try:
             with written_files.place(self.path) as place:
                 was = ClientFile(self.path, (place.beside(BACKUP).read() or b"").decode(), toml=self.toml)

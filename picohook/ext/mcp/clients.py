@@ -33,7 +33,7 @@ PING = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
 
 
 class Changes(NamedTuple):
-    """What became of the servers of a client."""
+    """The changes to the servers of a client."""
 
     changed: list[str]
     left: dict[str, str]
@@ -73,7 +73,7 @@ def put_before(path: Path, options: Sequence[str]) -> Changes:
 
 
 def take_away(path: Path) -> list[str]:
-    """Take `picohook mcp` away from all servers, and return their names. Raises `PicohookError`.
+    """Take `picohook mcp` away from all servers. Returns their names. Raises `PicohookError`.
 
     A server that was not changed since gets the text that it had.
     """
@@ -247,7 +247,7 @@ def _unwrapped_remote(entry: Entry, arguments: Sequence[str], *, toml: bool) -> 
 
 
 def _meaning(entry: Entry) -> Any:
-    """What an entry says, in whatever words: two entries with the same meaning start the same server."""
+    """Returns the meaning of an entry: two entries with the same meaning start the same server."""
     found = _remote_of(entry)
     if found is not None and "command" not in entry:
         dropped = {"type", *URLS, *HEADERS}

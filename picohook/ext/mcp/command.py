@@ -158,7 +158,7 @@ def mcp(
 
 
 def _server(command: list[str], url: str | None, headers: list[str]) -> tuple[list[str], list[str], str]:
-    """Return what the server's tools are pinned under, the command that starts it, and a name for it."""
+    """Returns what the server's tools are pinned under, the command that starts it, and a name for it."""
     if url is None:
         if headers:
             raise typer.BadParameter("is for a server with a --url", param_hint="--header")
@@ -177,7 +177,7 @@ def _server(command: list[str], url: str | None, headers: list[str]) -> tuple[li
 def _options(
     *, config: Path | None, approve: str | None, refuse: list[str] | None, changed: str, audit: Path | None
 ) -> list[str]:
-    """Return the options for a client's configuration, with absolute paths: a client may start servers in any directory."""
+    """Returns the options for a client's configuration, with absolute paths: a client may start servers in any directory."""
     pairs = [
         ("--config", config and config.absolute()),
         ("--approve", approve),

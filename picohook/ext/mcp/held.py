@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Shared:
-    """What all held requests of one connection share."""
+    """The state that all held requests of one connection share."""
 
     reactor: Reactor
     session: BaseSession
@@ -33,7 +33,7 @@ class Shared:
     tools: ToolList
     approver: ClientApprover | None
     ask_client: Callable[[str, dict[str, Any]], Awaitable[Any]]
-    """Sends a request of picohook's own to the client. Returns its result, or None if there is none."""
+    """Sends a request of picohook's own to the client. Returns its result, or None without one."""
     rounds: InputRounds
 
     @cached_property

@@ -78,7 +78,7 @@ class InputRounds:
     async def answered(self, params: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any] | None]:
         """Ask hooks about the answers in a repeated request.
 
-        Returns the params for the server, and a result for the client if the model is to be asked again. Raises
+        Returns the params for the server, and a result for the client if the model must be asked again. Raises
         `RefusedLineError` if hooks refuse an answer, and for a state that does not count.
         """
         state = params.get("requestState")

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class LongLine(NamedTuple):
-    """What is kept of a line that is too long."""
+    """The parts of a line that is too long."""
 
     beginning: bytes
     end: bytes
@@ -29,7 +29,7 @@ class Lines:
 
     @property
     def pending(self) -> int:
-        """How many bytes of an unfinished line are kept."""
+        """The number of bytes of an unfinished line that are kept."""
         return self._buffer.pending if self._long is None else len(self._long.end)
 
     def feed(self, data: bytes) -> Sequence[bytes | LongLine]:

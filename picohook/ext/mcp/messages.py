@@ -43,7 +43,7 @@ ASKS = {
     "elicitation": "elicitation/create",
     "roots": "roots/list",
 }
-"""What a server can ask its client for: names for people, and the methods."""
+"""The requests of a server to its client: names for people, and the methods."""
 
 
 class RefusedLineError(ValueError):
@@ -154,13 +154,13 @@ def usable_id(identity: Any) -> Any:
 
 
 def meta_of(params: dict[str, Any]) -> dict[str, Any]:
-    """What a request says about itself in `_meta`; empty if that is not an object."""
+    """Returns the `_meta` of a request; empty if it is not an object."""
     meta = params.get("_meta")
     return meta if type(meta) is dict else {}
 
 
 def same_names(value: dict[str, Any], names: frozenset[str]) -> str:
-    """Why an object is refused: it has one of these names in another case. Some decoders would take it for that name."""
+    """Returns why an object is refused: it has one of these names in another case, and some decoders take the two for one."""
     if value.keys() <= names:
         return ""  # as nearly always
     plain = {name.casefold() for name in names}

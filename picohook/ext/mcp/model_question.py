@@ -57,7 +57,7 @@ class ModelQuestion:
         self._set(None)
 
     async def conclude(self, result: Any) -> None:
-        """Ask hooks about the client's answer. Sets `result`, or `params` if the model is to be asked again.
+        """Ask hooks about the client's answer. Sets `result`, or `params` if the model must be asked again.
 
         Raises `PicohookError` if hooks refuse it, and `ValueError` if they cannot be shown it.
         """
@@ -84,7 +84,7 @@ class ModelQuestion:
 
 
 def _flaw(params: dict[str, Any]) -> str:
-    """Why a request is refused; empty if it is not."""
+    """The reason why a request is refused; empty if it is not."""
     messages, tools = params.get("messages"), params.get("tools") or []
     if why := same_names(params, SAMPLING):
         return why

@@ -47,7 +47,7 @@ It also stops reading from a side that has left that much unread, because it ans
 MOST_IDLE = 16
 """The most tasks that are kept for the next held requests."""
 LOGGED, WINDOW = 20, 10.0
-"""How many refused lines are logged in a window of this many seconds."""
+"""The number of refused lines that are logged in a window of this many seconds."""
 
 
 class _Side:
@@ -154,15 +154,15 @@ class Proxy:
         self._held = 0
         self._tools = ToolList(session, name, pins or Pins(), log)
         self._results = 0
-        """How many results hooks are asked about, of requests that they were not asked about."""
+        """The number of results that hooks are asked about although they were not asked about the requests."""
         self._questions: dict[Any, _Question] = {}
         """The proxy's own requests to the client."""
         self._waiting: deque[tuple[Held, _Side, _Side]] = deque()
         """The held requests that no task runs yet, with their sender and receiver."""
         self._idle: list[tuple[Promise, Any]] = []
-        """What idle tasks wait for, as `Reactor.settle` takes it."""
+        """The condition that idle tasks wait for, as `Reactor.settle` takes it."""
         self._due: list[tuple[Promise, Any]] = []
-        """What is to be settled when all lines that were read now are taken."""
+        """The work to settle when all lines that were read now are taken."""
         self._shared = Shared(
             self._reactor, session, name, self._tools, approver, self.ask_client, InputRounds(session, name)
         )
@@ -289,7 +289,7 @@ class Proxy:
         sender.asked[identity] = method
 
     def _refuse(self, error: RefusedLineError, sender: _Side, receiver: _Side) -> None:
-        """Log a line that is not forwarded. Answer the side that waits: that which asked, or that which was to be answered."""
+        """Log a line that is not forwarded. Answer the side that asked, or that expected the answer."""
         self.warn(sender, str(error))
         if error.asks is not None and error.asks not in sender.asked:
             sender.send(error_line(error.asks, str(error)))

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 Tool: TypeAlias = dict[str, Any]
 Changed: TypeAlias = Literal["warn", "deny"]
-"""What happens to a tool that has changed since it was pinned."""
+"""The treatment of a tool that has changed since it was pinned."""
 LIST = frozenset({"tools", "nextCursor"})
 TOOL = frozenset({"name", "description", "inputSchema"})
 
@@ -70,7 +70,7 @@ class ToolList:
         return tool if tool in self._added else self._prefix + tool
 
     def why_hidden(self, tool: str) -> str:
-        """Why the client may not call a tool; empty if it may."""
+        """The reason why the client may not call a tool; empty if it may."""
         return self._hidden.get(tool, "")
 
     async def filter(self, line: bytes, response: Message) -> bytes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 FAILURES = 5
-"""How many questions in a row without an answer open the breaker."""
+"""The number of unanswered questions in a row that opens the breaker."""
 WAIT = 1.0
 """Seconds after which an open breaker lets questions through again. The first one without an answer opens it anew."""
 
@@ -19,7 +19,7 @@ class Breaker:
 
     def __init__(self) -> None:
         self.answers = 0
-        """How many questions were answered. The caller notes it when it asks."""
+        """The number of questions that were answered. The caller notes it when it asks."""
         self.failures = 0
         """Questions in a row without an answer."""
         self.why = ""

@@ -93,7 +93,7 @@ class Calls:
         return list(self._pending.values())
 
     def in_flight(self) -> int:
-        """How many calls wait for an answer."""
+        """The number of calls that wait for an answer."""
         return len(self._pending)
 
     def pending_token(self, request_id: object) -> Promise | None:
@@ -111,7 +111,7 @@ class Calls:
     async def call(  # noqa: PLR0917 - by position: it is called for every question
         self, stage: Stage[Any], params: bytes, deadline: float, limit: float, now: float, question_id: str, trace: str
     ) -> Decision:
-        """Ask, and return the decision in the answer. Raises `HookError`."""
+        """Ask. Returns the decision in the answer. Raises `HookError`."""
         connection, subject = self._connection, self._subject_of(stage.name)
         self._asked.add(subject)
         if connection.refused and (connection.is_refused(subject) or connection.is_refused(f"{self._inbox}.*")):

@@ -35,7 +35,7 @@ class ClientLoop(Protocol):
     """Whether it is the host's own loop."""
 
     async def run(self, work: Callable[[], Awaitable[T]]) -> T:
-        """Run this in the client's loop, and return its result."""
+        """Run this in the client's loop. Returns its result."""
 
     def soon(self, work: Callable[..., Coroutine[Any, Any, None]], *arguments: Any) -> None:
         """Run this in a task of the client's loop. Its failure is ignored."""

@@ -93,9 +93,9 @@ async def _serve(
 
 
 class _Serving:
-    """Serves at the servers that the configuration names, and after a reload at those that it names then.
+    """Serves at the servers that the configuration names. A reload may change the servers.
 
-    It goes on at the old ones until it is ready at the new ones, so no question finds no worker.
+    It continues at the old ones until it is ready at the new ones, so no question finds no worker.
     """
 
     def __init__(self, host: Host, connection: NatsConnection, max_in_flight: int, tasks: anyio.abc.TaskGroup) -> None:

@@ -35,12 +35,12 @@ CONNECTING, CONNECTED, DISCONNECTED, CLOSED = "connecting", "connected", "discon
 UNREACHABLE, FORBIDDEN, TOO_LARGE = "unreachable", "forbidden", "too_large"
 
 RECONNECT_WAIT = (0.2, 0.6)
-"""Seconds after all servers were tried in vain. Each connection takes a random time between these, to spread the load."""
+"""Seconds to wait after all servers failed. Each connection takes a random time between these, to spread the load."""
 CONNECT_TIMEOUT = 2.0
 PULSE = 1.0
 """Seconds between two pings of the server, and for the answer to one."""
 MISSED = 2
-"""How many pings in a row without an answer mean that the connection is lost."""
+"""The number of unanswered pings in a row after which the connection counts as lost."""
 CLOSE = 1.0
 """Seconds for the last messages, and for the end of a connection. A server that is stopped takes neither."""
 MAX_OUTBOUND = 16 << 20
@@ -48,7 +48,7 @@ MAX_OUTBOUND = 16 << 20
 PENDING_MESSAGES = 65_536
 """The most messages of one subscription that may wait in this process."""
 LOGGED, WINDOW = 20, 10.0
-"""How many lines that others can cause are logged in a window of seconds."""
+"""The number of lines that a window of seconds may log, of those that others can cause."""
 
 _REFUSED = re.compile(r'permissions violation for (publish|subscription) to "([^"]*)"')
 
@@ -90,7 +90,7 @@ class NatsConnection:
         self.settings = settings
         self.state = CONNECTING
         self.last_error = ""
-        """Why there is no connection, or the subject that the server last refused."""
+        """The reason why there is no connection, or the subject that the server last refused."""
         self.refused: frozenset[str] = frozenset()
         """The subjects that this user may not publish or listen to, as far as the server said; in lower case. No answers."""
         self.on_change: set[Callable[[], None]] = set()
@@ -275,7 +275,7 @@ class NatsConnection:
         return True
 
     async def _lasts(self, client: Client, ended: asyncio.Event) -> None:
-        """Return when the connection has ended, or the server does not answer pings any more."""
+        """Returns when the connection has ended, or the server does not answer pings any more."""
         import asyncio  # slow to import
 
         missed = 0

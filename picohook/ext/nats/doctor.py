@@ -35,7 +35,7 @@ _PAGE = "docs/how-to/operate-a-fleet.md"
 
 
 async def examine(found: Layers) -> AsyncIterator[Finding]:
-    """Yield the findings about the servers in `[nats]`."""
+    """Yields the findings about the servers in `[nats]`."""
     settings = found.nats
     if settings is None:
         return
@@ -59,13 +59,13 @@ def try_answers(context: typer.Context, host: str) -> None:
 
 
 async def examine_routes(routes: list[str], found: Layers) -> AsyncIterator[Finding]:
-    """Yield a finding about each route of the servers' cluster."""
+    """Yields a finding about each route of the servers' cluster."""
     for route in routes if found.nats else ():
         yield await _route(route)
 
 
 async def examine_answers(host: str, found: Layers) -> AsyncIterator[Finding]:
-    """Yield a finding about where this worker may answer a host beside its inbox. `host` is the host's configuration."""
+    """Yields a finding about where this worker may answer a host beside its inbox. `host` is the host's configuration."""
     worker, asking, served = found.nats, layers.named(host).nats, _served(found)
     if worker is not None and asking is not None and served:
         server = worker.servers[0]
@@ -81,7 +81,7 @@ def _served(found: Layers) -> list[str]:
 
 
 async def _with_key(server: str, *tries: Callable[[], Awaitable[Finding]]) -> AsyncIterator[Finding]:
-    """Yield the findings of tries that connect with the configuration's key, until a connection fails."""
+    """Yields the findings of tries that connect with the configuration's key, until a connection fails."""
     for one in tries:
         try:
             finding = await one()
@@ -209,7 +209,7 @@ async def _hanging(server: str, settings: NatsSettings) -> Finding:
 
 
 def _hang(server: str, settings: NatsSettings) -> tuple[bool, tuple[int, int]]:
-    """Connect, do nothing for a while, and return whether the connection is still there, and the server's version."""
+    """Connect, do nothing for a while. Returns whether the connection is still there, and the server's version."""
 
     async def hang() -> tuple[bool, tuple[int, int]]:
         async with _connected(server, identity(settings), []) as client:

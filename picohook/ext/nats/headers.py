@@ -22,7 +22,7 @@ _TIME = re.compile(r"\S* ([0-9]{1,15})(?: |$)", re.ASCII)
 
 
 def of_question(digest: str, seconds: float, question_id: str) -> str:
-    """The header's value for a question that has so many seconds left."""
+    """Returns the header's value for a question with this many seconds left."""
     return f"{digest} {max(1, int(seconds * 1000))} {question_id}"
 
 

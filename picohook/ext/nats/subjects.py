@@ -32,7 +32,7 @@ def inbox(host: str) -> str:
 
 
 def is_own_inbox(subject: str, reply: str) -> bool:
-    """Whether the reply to a message on this subject goes to the host that may publish there, and to nobody else."""
+    """Whether the reply to a message on this subject goes only to the host that may publish there."""
     return reply.startswith(f"_INBOX.{subject.rpartition('.')[2]}.")
 
 

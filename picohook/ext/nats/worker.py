@@ -45,7 +45,7 @@ MAX_IN_FLIGHT = 64
 GRACE = 30.0
 """Seconds that open questions have when the worker ends."""
 UPDATES = 4
-"""How often a worker tells a host of progress in the time that the host gives for an answer."""
+"""The number of reports of progress in the time that the host gives for an answer."""
 HOOK_FAILED, NOT_SERVED, INVALID_PARAMS, INVALID_REQUEST = -32000, -32601, -32602, -32600
 
 
@@ -97,7 +97,7 @@ class NatsWorker:
 
     @property
     def in_flight(self) -> int:
-        """How many questions are being answered."""
+        """The number of questions that are being answered."""
         return len(self._calls)
 
     def end(self) -> None:
@@ -208,7 +208,7 @@ class NatsWorker:
             self._idle.set()
 
     async def _line(self, question: _Question, within: float) -> bytes:
-        """Ask the hook, and return the line with its answer or its failure."""
+        """Ask the hook. Returns the line with its answer or its failure."""
         asked = self._read(question)
         if isinstance(asked, bytes):
             return asked
@@ -289,7 +289,7 @@ class _Question:
         self.hook = hook
         self.message = message
         self.came = came
-        """When it came."""
+        """The time when it came."""
         self.scope = scope
         self.number = 0
         """The id of its request."""
@@ -297,7 +297,7 @@ class _Question:
         self.within = math.inf if left is None else left
         """The seconds that the host gave for its answer."""
         self.tells_at = -math.inf
-        """When its host may be told of progress."""
+        """The time when its host may be told of progress."""
 
     def give_up(self) -> None:
         """The answer is not wanted any more."""

@@ -56,7 +56,7 @@ def model_clients(layers: Layers, environ: Mapping[str, str] = os.environ) -> Ca
 
 
 def unusable(file: str, model: ModelTable, environ: Mapping[str, str] = os.environ) -> Problem | None:
-    """Why the model that this file names cannot be asked here; None if it can."""
+    """The reason why the model that this file names cannot be asked here; None if it can."""
     if model.key_env and not environ.get(model.key_env):
         why = f"the environment has no {model.key_env}, which should have the model's key"
         return Problem(escape(file), "model.key_env", why, "set it where the host is started")

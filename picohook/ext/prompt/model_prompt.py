@@ -48,13 +48,13 @@ class ModelPrompt(str):
 
     __slots__ = ("data", "instruction", "nonce", "schema")
     instruction: str
-    """What the model is to do, and the form of its answer."""
+    """The model's task, and the form of its answer."""
     data: str
-    """What it is to judge."""
+    """The data that the model judges."""
     schema: dict[str, Any]
     """The JSON schema of the answer: all fields are required, and null where they are absent."""
     nonce: str
-    """What the answer has to repeat in its field `nonce`."""
+    """The text that the answer has to repeat in its field `nonce`."""
 
     @classmethod
     def make(

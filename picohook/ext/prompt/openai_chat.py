@@ -25,7 +25,7 @@ TIMEOUT = 60.0
 SHOWN_OF_ERROR = 200
 """Bytes of an endpoint's error text that an exception shows."""
 _UNKNOWN_FORM = frozenset({400, 422, 501})
-"""How endpoints answer that lack structured output."""
+"""The statuses with which endpoints answer that lack structured output."""
 
 
 def openai_chat(

@@ -61,7 +61,7 @@ class Prover:
         self._last: tuple[Proof, ...] = ()
         self._counts: Counter[Verdict] = Counter()
         self._denied = 0.0
-        """When all canaries were last denied, in seconds since the epoch."""
+        """The time when all canaries were last denied, in seconds since the epoch."""
         self._denied_at = 0.0
         """The same on a clock that is never set back."""
         self._alarmed: set[tuple[str, str]] = set()

@@ -40,7 +40,7 @@ class Header(BaseModel):
     type: Literal["record"]
     version: int
     time: str
-    """When the host started."""
+    """The time when the host started."""
     picohook: str
     """The version of picohook that wrote it."""
 
@@ -81,7 +81,7 @@ class AskLine(Line):
 
 
 class AnswerLine(Line):
-    """What a hook answered, or how it failed."""
+    """The answer of a hook, or its failure."""
 
     type: Literal["answer"]
     chain: int
@@ -173,7 +173,7 @@ def decision_to_json(decision: Decision) -> dict[str, Any]:
 
 
 def decision_from_json(values: dict[str, Any]) -> Decision:
-    """The decision with this JSON form. Raises `LookupError`, `TypeError` or `ValueError` if there is none."""
+    """The decision with this JSON form. Raises `LookupError`, `TypeError` or `ValueError` for any other JSON."""
     fields = {name: value for name, value in values.items() if name != "hook"}
     kind = _DECISIONS[fields.pop("kind")]
     if "notes" in fields:

@@ -46,7 +46,7 @@ def warn_of_end(record: Record, name: str) -> None:
 
 
 def about(stage: Stage[Any], params: Mapping[str, Any]) -> str:
-    """Return a short form of a question."""
+    """Returns a short form of a question."""
     if "tool" in params:
         text = f"{params['tool']} {shown(params.get('arguments', {}))}"
         if "result" in params:

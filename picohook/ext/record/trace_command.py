@@ -128,7 +128,7 @@ def _json(entry: Entry) -> None:
 
 
 def _chain(chain: Chain, end: dict[str, Any]) -> dict[str, Any]:
-    """Return one chain with all its hooks, as JSON."""
+    """Returns one chain with all its hooks, as JSON."""
     begin = {
         "line": chain.line_number,
         "at": chain.at,

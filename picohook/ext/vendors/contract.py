@@ -1,4 +1,4 @@
-"""What a dialect consists of: a table of events, and four pure functions, `encode`, `select`, `decode` and `merge`.
+"""The parts of a dialect: a table of events, and four pure functions, `encode`, `select`, `decode` and `merge`.
 
 A dialect whose handlers read what earlier ones have answered has a fifth, `chain`.
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from .tools import ShownCall, ToolAlias
 
 Failures: TypeAlias = Literal["strict", "vendor"]
-"""What a handler's failure counts as: `strict` denies where the vendor's agent would let a call through."""
+"""The treatment of a handler's failure: `strict` denies where the vendor's agent would let a call through."""
 
 LONGEST_TEXT = 10_000
 """The most characters of a context, or of a text for the user, that the vendors take."""
@@ -47,11 +47,11 @@ class Row(NamedTuple):
     writes: tuple[str, ...] = ()
     """The fields that its handlers write, beside the common ones."""
     blocks: str = ""
-    """What a block does here, for people; empty if it does nothing."""
+    """The effect of a block here, for people; empty if it has no effect."""
     unsupported: Mapping[str, str] = {}
     """Fields that picohook does not support, each with the reason."""
     why: str = ""
-    """Why picohook does not support the event; empty if it does."""
+    """The reason why picohook does not support the event; empty if it does."""
 
     @property
     def supported(self) -> bool:
@@ -60,7 +60,7 @@ class Row(NamedTuple):
 
 
 class Rule(Settings):
-    """When a handler runs, and what its result may do: all that a dialect knows of it."""
+    """The conditions under which a handler runs, and the effects that its result may have: all that a dialect knows of it."""
 
     at: str
     """Its place in the file."""
@@ -77,25 +77,25 @@ class Rule(Settings):
     context_limit: int = 0
     """The most tokens of its context; 0 if it has no limit of its own."""
     most_blocks: int | None = None
-    """How often it may keep a turn from ending; None if it has no limit of its own."""
+    """The number of times that it may keep a turn from ending; None if it has no limit of its own."""
     in_order: bool = False
     """Whether all handlers that run beside it run one after the other, in the order of the file."""
     identity: str = ""
     """Of handlers with the same identity, only the first runs; empty for a handler that always runs."""
     why: str = ""
-    """Why it cannot run."""
+    """The reason why it cannot run."""
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What a dialect knows besides the payload."""
+    """The facts that a dialect has besides the payload."""
 
     cwd: str = "/"
     project: str = "/"
     session: str = ""
     """The session's id where the payload has none."""
     blocks: int = 0
-    """How often handlers have kept this turn from ending."""
+    """The number of times that handlers have kept this turn from ending."""
     tools: Mapping[str, ToolAlias] = field(default_factory=dict)
     now: str = ""
     """The time, as ISO 8601."""
@@ -107,7 +107,7 @@ class Facts:
 
 
 class HandlerInput(NamedTuple):
-    """What a handler reads."""
+    """The input of a handler."""
 
     stdin: dict[str, Any]
     call: ShownCall | None = None
@@ -128,7 +128,7 @@ class HandlerResult:
     stdout: str = ""
     stderr: str = ""
     failure: HookError | None = None
-    """Why there is no result."""
+    """The reason why there is no result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,15 +145,15 @@ class HandlerAnswer:
     message: str = ""
     """For the user."""
     ends: str | None = None
-    """Why the agent has to stop; None if it continues."""
+    """The reason why the agent has to stop; None if it continues."""
     yields: bool = False
     """Whether the turn may end although work is left."""
     most_blocks: int | None = None
-    """How often its handler may keep a turn from ending; None if it has no limit of its own."""
+    """The number of times that its handler may keep a turn from ending; None if it has no limit of its own."""
     env: Mapping[str, str] = field(default_factory=dict)
     """Environment variables for the handlers that run later in the session."""
     failure: HookError | None = None
-    """Why it counts as an error, which in the vendor's agent blocks nothing."""
+    """The reason why it counts as an error, which in the vendor's agent blocks nothing."""
     ignored: tuple[str, ...] = ()
     """The fields that picohook does not support, or that mean nothing at this event."""
 
@@ -199,7 +199,7 @@ class Dialect:
     hides: tuple[str, ...] = ()
     """Beginnings of names of environment variables that handlers do not inherit."""
     most_blocks: int | None = 8
-    """How often in a row handlers may keep a turn from ending; None if each handler has its own limit."""
+    """The number of times in a row that handlers may keep a turn from ending; None if each handler has its own limit."""
     chain: Callable[[str, HandlerInput, HandlerAnswer], HandlerInput] | None = None
     """Returns the next handler's input after an answer, where handlers run one after the other. `merge` gets the last input.
 

@@ -9,7 +9,7 @@ from ...errors import HookCrashedError
 
 
 def file_text(path: str, limit: int) -> str:
-    """The text of a file; empty if there is none.
+    """The text of a file; empty without one.
 
     Raises `HookCrashedError` if it cannot be read, or has more bytes than the limit. Only a regular file has a text, so this
     never waits for a pipe or a device.

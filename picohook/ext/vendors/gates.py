@@ -36,7 +36,7 @@ def is_gate(spec: GroupSpec) -> bool:
 
 
 async def try_handlers(spec: GroupSpec, ask: Ask) -> AsyncIterator[Finding]:
-    """Yield a finding for each handler. No tool is called."""
+    """Yields a finding for each handler. No tool is called."""
     for index, handler in enumerate(spec.filter.handlers):
         rule, whose = handler.rule, about(spec)
         if rule.in_background:
@@ -59,7 +59,7 @@ class _Trial:
         self._rule = spec.filter.handlers[index].rule
 
     async def finding(self) -> Finding:
-        """Ask about sample calls, and return what they show. No tool is called."""
+        """Ask about sample calls. Returns what they show. No tool is called."""
         tools = list(tools_of(self._spec.filter, self._index))[:_MOST]
         if not tools:
             return self._finding(

@@ -45,9 +45,9 @@ if TYPE_CHECKING:
 SESSION = str(uuid.uuid4())
 """The session's id where a payload has none."""
 MOST_SESSIONS = 4096
-"""How many sessions are remembered, so that each begins once."""
+"""The number of sessions that are remembered, so that each begins once."""
 MOST_LATE = 64
-"""How many texts of handlers in the background are kept for the next prompt."""
+"""The number of texts of handlers in the background that are kept for the next prompt."""
 DAY = 86_400.0
 """Seconds for a handler in the background."""
 _STANDS_FOR = "$ARGUMENTS stands for the data."
@@ -56,13 +56,13 @@ _FIELDS = {"ok": "boolean", "reason": "string", "impossible": "boolean"}
 
 
 class _Blocks(NamedTuple):
-    """How often handlers have kept a turn from ending."""
+    """The number of times that handlers have kept a turn from ending."""
 
     in_a_row: int
     """Since a tool ran."""
     total: int
     messages: int
-    """How many messages the turn had the last time."""
+    """The number of messages that the turn had the last time."""
 
 
 _NOT_BLOCKED = _Blocks(0, 0, 0)

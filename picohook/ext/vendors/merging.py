@@ -1,4 +1,4 @@
-"""What the `merge` functions of the dialects share."""
+"""The code that the `merge` functions of the dialects share."""
 
 from __future__ import annotations
 

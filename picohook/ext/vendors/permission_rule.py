@@ -23,7 +23,7 @@ _BEFORE_A_COMMAND = re.compile(
     rf"""[({{! ]+|[A-Za-z_]\w*(?:\[[^\]]*\])?\+?=(?:\([^)]*\)|{_VALUE})\s+|\d*[<>]{{1,2}}[&|]?\s*{_VALUE}\s+"""
     r"""|(?:if|then|elif|else|while|until|do|time|coproc)\s+|(?:function\s+)?[\w.:-]+\s*\(\s*\)\s*|function\s+\S+\s+"""
 )
-"""What a shell takes before a command: brackets, assignments, redirections, keywords, the head of a function."""
+"""Text that a shell takes before a command: brackets, assignments, redirections, keywords, the head of a function."""
 _RUNNERS = frozenset(
     {"builtin", "command", "env", "exec", "nice", "nohup", "setsid", "stdbuf", "sudo", "timeout", "xargs"}
 )

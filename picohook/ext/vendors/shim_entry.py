@@ -14,7 +14,7 @@ CLIENTS = tuple(
 )
 """The end of the path of the program that the entries of a user's file run, in this version and in older ones."""
 ANYWHERE = ("picohook", "shim-client")
-"""What the entries of a project's file run: a command that every machine with picohook has."""
+"""The command in the entries of a project's file: one that every machine with picohook has."""
 OWN_PATH = "PICOHOOK_PYTHONPATH"
 """The variable that carries `PYTHONPATH` past the start of Python: one of its directories may be the project's."""
 _APART = f'{OWN_PATH}="$PYTHONPATH" PYTHONPATH= '

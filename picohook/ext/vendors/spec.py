@@ -26,7 +26,7 @@ class HandlerSpec(HookSpec):
 
     url: str = ""
     why: str = ""
-    """Why it cannot be run."""
+    """The reason why it cannot be run."""
 
     @property
     def kind(self) -> str:
@@ -89,11 +89,11 @@ class Selection(Filter):
         return any(rule.in_background for rule in self.rules)
 
     def facts(self, *, session: str = "", blocks: int = 0, now: str = "") -> Facts:
-        """What the dialect knows besides the payload."""
+        """The facts that the dialect has besides the payload."""
         return Facts(self.cwd, self.project, session, blocks, self.tools, now)
 
     def chosen(self, payload: Payload | Event, facts: Facts) -> tuple[HandlerInput | None, list[int]]:
-        """What handlers read about a payload, and the indexes of those that run.
+        """Returns the input of handlers about a payload, and the indexes of those that run.
 
         Raises `HookError` for an unclear call.
         """

@@ -91,7 +91,7 @@ PATHS = frozenset({"file_path", "notebook_path"})
 """The fields with a path. Hooks see an absolute path."""
 
 BEGIN_PATCH = "*** Begin Patch"
-"""How a patch for several files begins."""
+"""The first line of a patch for several files."""
 
 _BY_NAME = {name: tool for tool, row in TOOLS.items() for name in row.names}
 
@@ -116,7 +116,7 @@ class ShownCall(NamedTuple):
     fields: Mapping[str, str]
     """For each field of the input that has another name in the host, that name."""
     unclear: str = ""
-    """Which arguments may be the same field, and differ: a guard would read one, and the tool another."""
+    """The arguments that may be the same field, and differ: a guard would read one, and the tool another."""
     lacks: str = ""
     """The field that guards of this tool read, and that it does not have."""
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ..base import HostServices
 
 SHOWN_TAIL = 400
-"""How many characters of stderr an error shows."""
+"""The number of characters of stderr that an error shows."""
 
 
 class CommandHook(OneShotHook):

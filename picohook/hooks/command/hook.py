@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 UNLIMITED = 1 << 30
 WARNED = 100
-"""How many warnings about ignored fields are remembered, so that they are logged once."""
+"""The number of warnings about ignored fields that are remembered, so that they are logged once."""
 
 
 class OneShotHook(QueuedEventsHook):

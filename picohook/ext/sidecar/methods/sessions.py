@@ -39,7 +39,7 @@ class SessionStartParams(Params):
 
 
 class SessionParams(Params):
-    """Which session."""
+    """The session."""
 
     session: str
 

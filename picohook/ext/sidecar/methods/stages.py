@@ -31,7 +31,7 @@ MAX_META = 1024
 
 
 class StageOptions(Params):
-    """What the params of a stage have beside the fields of its payload."""
+    """The params of a stage beside the fields of its payload."""
 
     return_payload: bool = Field(default=False, description="Whether the outcome of a `continue` has its payload, too.")
 

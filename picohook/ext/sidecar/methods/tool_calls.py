@@ -35,7 +35,7 @@ class ConcludeParams(Params):
 
 
 class DecideOptions(Params):
-    """What the params of tool.decide have beside the fields of the call."""
+    """The params of tool.decide beside the fields of the call."""
 
     approved: bool = Field(
         default=False,

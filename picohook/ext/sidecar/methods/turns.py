@@ -37,7 +37,7 @@ class TurnResumeParams(Params):
 
 
 class TurnEndParams(Params):
-    """How a turn ended."""
+    """The end of a turn."""
 
     turn: str
     status: Literal["completed", "error", "aborted"] = "completed"

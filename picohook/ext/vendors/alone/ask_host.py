@@ -38,7 +38,7 @@ _on_failure = DENY
 
 
 class Refusal(Exception):  # noqa: N818 - the agent gets it as a refusal
-    """Why there is no answer."""
+    """The reason why there is no answer."""
 
 
 def main() -> "NoReturn":
@@ -218,7 +218,7 @@ def record_path(key: str) -> str:
 
 
 def record_of(pid: int) -> bytes:
-    """What identifies a process: its id, and the time of its start where the system tells it."""
+    """Returns the identity of a process: its id, and the time of its start where the system tells it."""
     try:
         with open(f"/proc/{pid}/stat", "rb", buffering=0) as file:
             began = file.read(4096).rpartition(b")")[2].split()[19]

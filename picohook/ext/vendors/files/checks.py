@@ -27,7 +27,7 @@ SHORTEST = 100.0
 
 
 def mistake(form: Form, event: str, table: HandlerTable) -> str:
-    """The mistake in a handler; empty if there is none."""
+    """The mistake in a handler; empty without one."""
     if table.type not in form.types:
         return f"{quoted(table.type)} is not a type of handler ({', '.join(form.types)})"
     if event in form.only_commands and table.type in {"http", "prompt", "agent"}:
@@ -50,7 +50,7 @@ def mistake(form: Form, event: str, table: HandlerTable) -> str:
 
 
 def why_unsupported(form: Form, settings: FileSettings, table: HandlerTable) -> str:
-    """Why a handler cannot be run; empty if it can."""
+    """The reason why a handler cannot be run; empty if it can."""
     if form.types[table.type]:
         return form.types[table.type]
     if table.cannot_run:

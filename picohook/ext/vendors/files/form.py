@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ....config.document import Config
 
 Layout: TypeAlias = Literal["groups", "handlers", "both"]
-"""What an event's list holds: groups of handlers with one matcher, or handlers with a matcher each."""
+"""The members of an event's list: groups of handlers with one matcher, or handlers with a matcher each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class FileSettings:
     off: str = ""
     """The setting that switches all hooks off; empty if they are on."""
     problem: str = ""
-    """The mistake in its `version`, for which the agent does not load the file; empty if there is none."""
+    """The mistake in its `version`, for which the agent does not load the file; empty without one."""
     warnings: tuple[str, ...] = ()
     allowed_urls: tuple[str, ...] | None = None
     """Patterns of the URLs that handlers may have; None for all."""
@@ -72,11 +72,11 @@ class Form:
     """The seconds of a timeout of 1."""
     settings: Callable[[Mapping[str, Any]], FileSettings] = lambda _document: FileSettings()
     matcher_problem: Callable[[str, str], str] = lambda _event, matcher: javascript(matcher).problem
-    """Takes an event and a matcher other than `*`. Returns why it cannot be read; empty if it can."""
+    """Takes an event and a matcher other than `*`. Returns the reason why it cannot be read; empty if it can."""
     matcher_warning: Callable[[str], str] = lambda _matcher: ""
     """Returns a warning about a matcher that can be read, and never matches."""
     check_url: Callable[[str, str], str] = lambda _event, _url: ""
-    """Takes an event and a URL. Returns why the agent does not take it."""
+    """Takes an event and a URL. Returns the reason why the agent does not take it."""
     expands_env: bool = False
     """Whether variables in the values of `env` are replaced."""
     only_commands: Collection[str] = ()

@@ -49,7 +49,7 @@ class HandlerTable(Settings):
 
     @property
     def cannot_run(self) -> str:
-        """Why it cannot be run on this system; empty if it can."""
+        """The reason why it cannot be run on this system; empty if it can."""
         return ""
 
 

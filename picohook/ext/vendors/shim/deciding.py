@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from .vendor import AgentEvent, VendorAgent
 
 MOST_REMEMBERED = 4096
-"""How many calls are remembered until their tools have run, and how many turns."""
+"""The number of calls that are remembered until their tools have run, and of turns."""
 MOST_BLOCKS = 8
-"""How often in a row hooks may keep a turn from ending. Some vendors have no limit of their own."""
+"""The number of times in a row that hooks may keep a turn from ending. Some vendors have no limit of their own."""
 UNANSWERABLE = ("before_llm", "after_llm")
 """The stages that these agents have no event for."""
 

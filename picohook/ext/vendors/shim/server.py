@@ -90,7 +90,7 @@ class ShimHost:
         self._asked: dict[tuple[str, str, bytes], _Asked] = {}
         self._reading = anyio.Lock()
         self._broken = ""
-        """Why the configuration cannot be used since it changed; empty if it can."""
+        """The reason why the configuration cannot be used since it changed; empty if it can."""
         self._names: frozenset[str] = frozenset()
         self._note()
 

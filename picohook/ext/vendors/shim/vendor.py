@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ..tools import ShownCall
 
 OnFailure: TypeAlias = Literal["deny", "stop", "pass"]
-"""What the client does without an answer: deny (exit code 2), stop the agent, or report the failure and let the call pass."""
+"""The client's reaction to a missing answer: deny (exit code 2), stop the agent, or report it and let the call pass."""
 
 
 class HookEntry(NamedTuple):
@@ -62,7 +62,7 @@ class Fields(NamedTuple):
     json_output: bool = False
     """Whether `output` is JSON in a text."""
     texts: tuple[str, ...] = ()
-    """Where the text is in a tool's output, if the output is a table of the vendor's own."""
+    """The place where the text is in a tool's output, if the output is a table of the vendor's own."""
     error: str = "error"
     prompt: str = "prompt"
     response: str = "last_assistant_message"
