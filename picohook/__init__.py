@@ -57,6 +57,7 @@ _HOME = {
     "HookTimeoutError": "errors",
     "HookUnavailableError": "errors",
     "Host": "host",
+    "HostServices": "hooks.base",
     "HostSettings": "host",
     "HostStatus": "engine.status",
     "LLMRequest": "model.payloads",
@@ -69,6 +70,7 @@ _HOME = {
     "Modify": "model.decisions",
     "NatsError": "errors",
     "NatsSettings": "model.spec",
+    "NatsSpec": "ext.nats.spec",
     "Notes": "model.trail",
     "OnFailure": "model.spec",
     "Operation": "engine.operation",
@@ -86,6 +88,7 @@ _HOME = {
     "ProcessHook": "hooks.process",
     "Prompt": "model.payloads",
     "PromptHook": "ext.prompt.hook",
+    "PromptSpec": "ext.prompt.spec",
     "Proof": "model.proof",
     "ProofOfLife": "model.spec",
     "ProofStatus": "engine.status",
@@ -173,10 +176,12 @@ if TYPE_CHECKING:
     from .ext.audit.log import AuditLog as AuditLog, RequiredAuditLog as RequiredAuditLog
     from .ext.blade.hooks import blade_hooks as blade_hooks
     from .ext.jcli.dialect import RegisteredHooks as RegisteredHooks
+    from .ext.nats.spec import NatsSpec as NatsSpec
     from .ext.otel.listener import OpenTelemetry as OpenTelemetry
     from .ext.prompt.hook import PromptHook as PromptHook
     from .ext.prompt.model_prompt import ModelPrompt as ModelPrompt
     from .ext.prompt.openai_chat import openai_chat as openai_chat
+    from .ext.prompt.spec import PromptSpec as PromptSpec
     from .ext.record.recorder import Recorder as Recorder
     from .ext.rust_worker.worker import worker_hooks as worker_hooks
     from .ext.vendors.files.named_files import foreign_hooks as foreign_hooks
@@ -188,7 +193,13 @@ if TYPE_CHECKING:
         Lazy as Lazy,
         Option as Option,
     )
-    from .hooks.base import Hook as Hook, HookStatus as HookStatus, Question as Question, StateChange as StateChange
+    from .hooks.base import (
+        Hook as Hook,
+        HookStatus as HookStatus,
+        HostServices as HostServices,
+        Question as Question,
+        StateChange as StateChange,
+    )
     from .hooks.command.command import CommandHook as CommandHook
     from .hooks.function import FunctionHook as FunctionHook
     from .hooks.process import ProcessHook as ProcessHook

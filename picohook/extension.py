@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .cli.doctor.findings import Finding
     from .config.document import Config
     from .config.problems import Problems
+    from .model.spec import HookSpec
     from .projects.layers import Layers
 
 T_co = TypeVar("T_co", covariant=True)
@@ -87,7 +88,11 @@ class Extension:
     needs: str = ""
     """The oldest version of picohook that it works with."""
     uses: tuple[str, ...] = ()
-    """The extensions whose public names it imports."""
+    """The extensions whose public modules it imports."""
+    public: tuple[str, ...] = ()
+    """Its modules that other extensions may import."""
+    kinds: Mapping[str, Lazy[type[HookSpec]]] = field(default_factory=dict)
+    """Kinds of hook, by the key that says what a hook runs. The class has all keys of such a hook, and makes it."""
     dialects: Mapping[str, Dialect] = field(default_factory=dict)
     commands: Mapping[str, Command] = field(default_factory=dict)
     options: Mapping[str, Option] = field(default_factory=dict)

@@ -21,7 +21,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from importlib.metadata import EntryPoint
 
-KEYED: Mapping[str, type] = {"dialects": Dialect, "commands": Command, "options": Option, "schemas": Lazy}
+KEYED: Mapping[str, type] = {
+    "kinds": Lazy,
+    "dialects": Dialect,
+    "commands": Command,
+    "options": Option,
+    "schemas": Lazy,
+}
 """The fields of a row whose keys are unique, and the type of their values."""
 GROUP = "picohook.extensions"
 _FOLDER = os.path.join(os.path.dirname(__file__), "ext")

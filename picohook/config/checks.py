@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 
+from ..extensions import every, find
+from ..model.spec import HookSpec
 from ..wire.did_you_mean import MEANT, nearest
 from ..wire.words import EVENT_KINDS, RUNTIME_KINDS
 from .problems import meant, quoted
@@ -22,9 +24,7 @@ if TYPE_CHECKING:
 
 M = TypeVar("M", bound=BaseModel)
 
-NOT_KEYS = frozenset({"name", "layer", "source", "depth", "connection"})
-"""Fields of `HookSpec` that other parts of a file decide. A hook's own table cannot set them."""
-
+A_TABLE_EACH = "each hook has a table with its name: [hooks.NAME]"
 MOST_GUESSES = 16
 """For how many unknown keys of one table a meaning is guessed. Guessing takes long."""
 _STAGE_FIELDS = frozenset({"stages", "timeouts"})
@@ -98,8 +98,8 @@ def _sentence(
             message = f"must be {detail['ctx']['ge']} or more, not {quoted(value)}"
         case "less_than_equal":
             message = f"must be {detail['ctx']['le']} or less, not {quoted(value)}"
-        case "dict_type" | "model_type" if path[:1] == ("hooks",) and len(path) < _HOOK_DEPTH:
-            hint = "each hook has a table with its name: [hooks.NAME]"
+        case "dict_type" | "model_type" if path == ("hooks",):
+            hint = A_TABLE_EACH
         case "string_type" if "env" in path and not isinstance(value, dict | list):
             hint = f"in quotes: {quoted(quoted(value))}"
         case "bool_type" if one_of_two:
@@ -121,8 +121,6 @@ def _as_json(value: Any) -> str:
     return f"the number {quoted(value)}"
 
 
-_HOOK_DEPTH = 3
-"""The length of the shortest key path inside a hook's table."""
 _EXPECTED = {
     "float_type": "a number of seconds above 0",
     "greater_than": "a number of seconds above 0",
@@ -153,8 +151,13 @@ def _meant_key(model: type[BaseModel], path: KeyPath) -> str:
         here = _alone(
             here.model_fields[step].annotation if _is_model(here) else get_args(here)[1]
         )  # else: dict[str, ...]
-    names = [field.alias or field.serialization_alias or name for name, field in here.model_fields.items()]
-    known = [name for name in names if name not in NOT_KEYS]
+    known = [field.alias or field.serialization_alias or name for name, field in here.model_fields.items()]
+    if issubclass(here, HookSpec):
+        kinds = every("kinds") if here is HookSpec else {}
+        other = next((kind for kind, spec in every("kinds").items() if path[-1] in spec.load().model_fields), None)
+        if other is not None:
+            return "a hook is of one kind" if other == path[-1] else f"it is for a hook with {other}"
+        known = [name for name in (*known, *kinds) if name not in here.SET_ELSEWHERE]
     if MEANT.get(str(path[-1]).lower()) in known:
         return meant(MEANT[str(path[-1]).lower()], known)
     tables = ((name, _alone(field.annotation)) for name, field in here.model_fields.items())
@@ -168,7 +171,9 @@ def _is_key_of_hooks(model: type[BaseModel], key: str) -> bool:
     """Whether this is the model of a file with tables of hooks, and they have the key."""
     hooks = model.model_fields.get("hooks")
     kinds = get_args(hooks.annotation)[1:] if hooks is not None else ()
-    return any(_is_model(kind) and key in kind.model_fields for kind in kinds)
+    return any(_is_model(kind) and key in kind.model_fields for kind in kinds) or (
+        hooks is not None and find("kinds", key) is not None
+    )
 
 
 def _alone(annotation: Any) -> Any:

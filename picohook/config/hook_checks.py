@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, get_args
 
-from ..model.spec import OF_SESSION, StageName
+from ..extensions import every
+from ..model.spec import KINDS, OF_SESSION, StageName
 from ..wire import words
 from ..wire.text import escape
 from .problems import meant, quoted
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from .problems import KeyPath, Problems
 
 STAGES: tuple[StageName, ...] = get_args(StageName)
-KINDS = frozenset(words.EVENT_KINDS) | frozenset(words.RUNTIME_KINDS) | words.EVERY_KIND
+EVENTS = frozenset(words.EVENT_KINDS) | frozenset(words.RUNTIME_KINDS) | words.EVERY_KIND
 
 _NOTHING: tuple[Any, ...] = (None, [], "")
 
@@ -49,9 +50,9 @@ def check_given(
     known: tuple[str, ...] = STAGES,
     kinds: tuple[str, ...] = ("command",),
 ) -> None:
-    """Check that a hook has something to run, and a stage or an event kind to run it for."""
+    """Check that a hook has something to run, by one of these keys, and a stage or an event kind to run it for."""
     if table.get("command") in _NOTHING and all(table.get(kind) is None for kind in kinds[1:]):
-        lacks = "no command" if kinds == ("command",) else f"none of {', '.join(kinds)}"
+        lacks = "no command" if kinds == ("command",) else f"none of {', '.join((*KINDS, *every('kinds')))}"
         problems.add(at, f"has {lacks}", 'such as command = ["python3", "hook.py"]')
     if table.get("observe") in _NOTHING and table.get(stages) in _NOTHING:
         problems.add(at, f"is never asked and never told: it has neither {stages} nor observe", meant(None, known))
@@ -60,7 +61,7 @@ def check_given(
 def check_observe(kinds: Any, problems: Problems, at: KeyPath, *, also: tuple[str, ...] = ()) -> None:
     """Check that every event kind exists, or begins with one of `also`."""
     for index, kind in enumerate(kinds if isinstance(kinds, list) else ()):
-        if isinstance(kind, str) and kind not in KINDS and not kind.startswith(also):
+        if isinstance(kind, str) and kind not in EVENTS and not kind.startswith(also):
             known = words.RUNTIME_KINDS if "." in kind else words.EVENT_KINDS
             hint = "it is a stage: name it in stages" if kind in STAGES else meant(kind, known)
             problems.add((*at, index), f"{quoted(kind)} is not an event kind", hint)

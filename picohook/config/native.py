@@ -11,8 +11,9 @@ from pydantic import ConfigDict, Field
 
 from ..ext.picoclaw.dialect import settings_of
 from ..ext.vendors.files.named_files import read_tables
-from ..model.hook_kinds import KINDS_OF_HOOK
+from ..extensions import every
 from ..model.spec import (
+    KINDS,
     Contain,
     HookSpec,
     NatsSettings,
@@ -25,9 +26,9 @@ from ..model.spec import (
     Settings,
     Timeouts,
 )
-from .checks import NOT_KEYS, validate
+from .checks import A_TABLE_EACH, validate
 from .document import PicoClaw  # noqa: TC001 - pydantic reads it at run time
-from .hook_checks import KINDS, STAGES, check_dir, check_env, check_given, check_name, check_observe
+from .hook_checks import EVENTS, STAGES, check_dir, check_env, check_given, check_name, check_observe
 from .problems import dotted, quoted
 from .tables import (  # noqa: TC001 - pydantic reads them at run time
     AuditTable,
@@ -85,9 +86,14 @@ class Defaults(Settings):
 
     def fold(self, hook: HookSpec) -> dict[str, Any]:
         """The settings that this hook takes from here."""
-        taken = {name: getattr(self, name) for name in _SAME if name in self.model_fields_set - hook.model_fields_set}
-        if hook.guard or hook.nats is not None:  # its own default is to deny
-            taken.pop("on_failure", None)
+        fields = type(hook).model_fields
+        own = {
+            name for name in _SAME if fields[name].default != HookSpec.model_fields[name].default
+        }  # those of its kind
+        if hook.guard:
+            own.add("on_failure")
+        names = self.model_fields_set - hook.model_fields_set - own
+        taken = {name: getattr(self, name) for name in _SAME if name in names}
         restart = self.restart.model_dump(exclude_unset=True) | hook.restart.model_dump(exclude_unset=True)
         return taken | {"env": self.env | hook.env, "restart": RestartPolicy(**restart)}
 
@@ -124,10 +130,14 @@ def is_meant(document: dict[str, Any], _path: Path) -> bool:
 
 def read(document: dict[str, Any], problems: Problems, config: Config) -> Config:
     """The configuration with the hooks and settings of a native file."""
-    file = validate(NativeFile, document, problems)
+    tables = document.get("hooks", {})
+    # Each table of a hook is checked as one of its kind.
+    file = validate(NativeFile, {**document, "hooks": {}} if isinstance(tables, dict) else document, problems)
+    hooks = {name: _hook(name, table, problems) for name, table in _table(tables).items()}
     _check(file, document, problems, found=config.found)
     if file is None or problems.found:
         return config
+    file = file.model_copy(update={"hooks": hooks})
     directory = config.path.parent
     audit = file.audit and file.audit.model_copy(update={"path": os.path.normpath(directory / file.audit.path)})
     if audit and config.found and not Path(audit.path).is_relative_to(config.project):
@@ -150,6 +160,13 @@ def read(document: dict[str, Any], problems: Problems, config: Config) -> Config
     return _with_foreign(config, file.foreign, problems) if file.foreign else config
 
 
+def _hook(name: str, table: Any, problems: Problems) -> HookSpec | None:
+    if isinstance(table, dict):
+        return validate(HookSpec.with_keys(table), table, problems, ("hooks", name))
+    problems.add(("hooks", name), f"must be a table of keys and values, not {quoted(table)}", A_TABLE_EACH)
+    return None
+
+
 def _hooks(
     file: NativeFile, document: Mapping[str, Any], directory: Path, version: PicoClaw | None, nats: NatsSettings
 ) -> Iterator[HookSpec]:
@@ -157,7 +174,7 @@ def _hooks(
     for name, hook in file.hooks.items():
         if hook.enabled:
             settings = {**file.defaults.fold(hook), **settings_of(version, document["hooks"][name]), "name": name}
-            if hook.nats is not None:
+            if hook.kind == "nats":
                 settings["connection"] = nats
             yield _placed(hook.model_copy(update=settings), directory)
 
@@ -212,11 +229,11 @@ def _check(file: NativeFile | None, document: Mapping[str, Any], problems: Probl
         check_name(name, problems, at)
         if not isinstance(table, dict):
             continue
-        for key in NOT_KEYS & table.keys():
-            why = "it is the table [nats]" if key == "connection" else "a hook's name is its key"
-            problems.add((*at, key), f"cannot be set in a file: {why}", "leave it out")
-        if table.keys() <= HookSpec.model_fields.keys():  # otherwise the missing key may only be misspelt
-            check_given(table, problems, at, kinds=tuple(KINDS_OF_HOOK))
+        kind = HookSpec.with_keys(table)
+        for key in kind.SET_ELSEWHERE.keys() & table.keys():
+            problems.add((*at, key), f"cannot be set in a file: {kind.SET_ELSEWHERE[key]}", "leave it out")
+        if table.keys() <= kind.model_fields.keys():  # otherwise the missing key may only be misspelt
+            check_given(table, problems, at, kinds=(*KINDS, *(kind.model_fields.keys() - HookSpec.model_fields.keys())))
         check_observe(table.get("observe"), problems, (*at, "observe"))
         check_env(table.get("env"), problems, (*at, "env"), found=found)
         check_dir(table.get("dir"), problems, (*at, "dir"))
@@ -238,11 +255,18 @@ def schema() -> dict[str, Any]:
     """The JSON Schema of this format."""
     made = {"$schema": "https://json-schema.org/draft/2020-12/schema", **NativeFile.model_json_schema()}
     hook = made["$defs"]["HookSpec"]
-    for key in NOT_KEYS:
+    hook["oneOf"] = [{"required": [key]} for key in KINDS]
+    left_out = {*HookSpec.SET_ELSEWHERE}
+    for key, kind in every("kinds").items():
+        own = kind.load().model_json_schema()
+        made["$defs"] = own.get("$defs", {}) | made["$defs"]
+        hook["properties"] = own["properties"] | hook["properties"]
+        hook["oneOf"].append({"required": [key]})
+        left_out |= {*kind.load().SET_ELSEWHERE}
+    for key in left_out:
         del hook["properties"][key]
-    hook["properties"]["observe"]["items"] = {"enum": sorted(KINDS)}
+    hook["properties"]["observe"]["items"] = {"enum": sorted(EVENTS)}
     hook["properties"]["command"]["minItems"] = 1
-    hook["oneOf"] = [{"required": [kind]} for kind in KINDS_OF_HOOK]
     hook["anyOf"] = [{"required": [key], "properties": {key: {"minItems": 1}}} for key in ("stages", "observe")]
     made["anyOf"] = [
         {"required": ["hooks"]},

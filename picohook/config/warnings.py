@@ -74,7 +74,7 @@ def unused_settings(spec: HookSpec, keys: Iterable[str]) -> Iterator[str]:
     """A warning for each setting without effect of a native hook. `keys` are the keys that the hook's own table sets."""
     keys = frozenset(keys)
     stages_asked = frozenset(spec.asked_at)
-    waits_for_events = bool(spec.observe and (spec.run or spec.prompt))
+    waits_for_events = bool(spec.observe and spec.is_run_anew)
     for key, (where, stages) in _STAGES_OF.items():
         if key in keys and not stages & stages_asked and not (key == "timeout" and waits_for_events):
             yield f"{key}: it is for {where}, and the hook is not asked there"
@@ -89,7 +89,7 @@ def unused_settings(spec: HookSpec, keys: Iterable[str]) -> Iterator[str]:
     for key in () if spec.command or spec.run else ("stdio", "session"):
         if key in keys:
             yield f"{key}: it is for a hook that is a program"
-    if spec.stream and (spec.run or spec.prompt):
+    if spec.stream and spec.is_run_anew:
         yield "stream: it is for a process that is kept running or a function, and this hook is run anew for each question"
     yield from _unused_filters(spec)
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..errors import PicohookError
 from ..ext.proof.prover import Prover
-from ..hooks import make_hook
 from ..model.spec import HookSpec, Timeouts
 from ..observe.log import Log
 from .asker import Asker
@@ -201,7 +200,8 @@ def _weakly(method: Callable[[T], None]) -> Callable[[T], None]:
 
 def _as_hook(given: Hook | HookSpec) -> Hook:
     if isinstance(given, HookSpec):
-        return make_hook(given)
+        made: Hook = given.make()
+        return made
     if not hasattr(given, "spec"):
         raise PicohookError(f"hooks are a list of HookSpec and Hook objects, and {given!r} is neither")
     return given

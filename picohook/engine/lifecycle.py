@@ -6,14 +6,14 @@ import functools
 import os
 import weakref
 from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
 
-from ..errors import ConfigError, HookCrashedError, PicohookError, Problem
-from ..ext.vendors.session_env import SessionEnv
+from ..errors import ConfigError, HookCrashedError, PicohookError
 from ..hooks.base import HostServices
-from ..model.spec import NO_MODEL, NO_MODEL_HINT, OF_SESSION
+from ..model.spec import OF_SESSION
 from ..model.stages import APPROVE_TOOL
 from ..transport.event_loop import current_reactor
 from ..wire.did_you_mean import nearest
@@ -26,14 +26,12 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
     from ..contain.tiers import Containment
-    from ..ext.nats.connections import Connections
     from ..hooks.base import Complete, Hook, StateChange
     from ..model.events import Event
     from ..model.payloads import ToolCall
     from ..model.spec import HookSpec, Timeouts
     from ..observe.log import Log
     from ..process.plan import Verify
-    from ..process.start_turns import StartTurns
     from ..protocol.raw_line import RawLine
     from ..transport.reactor import Reactor
 
@@ -66,9 +64,7 @@ class MountedHooks(Arrangement):
         self.sessions: set[Arrangement] = set()
         """The arrangements of sessions that have hooks of their own."""
         self.containment: Containment | None = None
-        self.connections: Connections | None = None
-        """The host's connections to NATS."""
-        self._turns: StartTurns
+        self._site: HostServices
         self.events: EventQueue
         self.told: Callable[[Event, Sequence[Hook]], None] | None = None
         """Called with every event that is sent to hooks, and with these hooks."""
@@ -78,7 +74,7 @@ class MountedHooks(Arrangement):
         """Functions that are called when other hooks are mounted than before."""
         self._verify = verify
         # Not a method: a hook that held one would keep this object alive.
-        self.model_of = (lambda _: complete) if complete is not None or model_of is None else model_of
+        self._model_of = (lambda _: complete) if complete is not None or model_of is None else model_of
         """Maps a hook to the function that asks its model: the embedder's, or that of the hook's configuration."""
         self._notice = notice
         self._alive: dict[Mounted, HostServices] = {}
@@ -86,7 +82,6 @@ class MountedHooks(Arrangement):
         self._reactor: Reactor | None = None
         self._closed = False
         self._closing: Service[None] | None = None
-        self._session_env = SessionEnv()
         self.inherited = False
         """Whether this process was forked from the host's while the host ran: the hooks belong to the parent."""
 
@@ -101,15 +96,22 @@ class MountedHooks(Arrangement):
         """Allow hooks to be mounted from here on. Call `leave` afterwards, in any task of this event loop."""
         # Only a host that runs needs them.
         from ..contain.tiers import Containment
-        from ..ext.nats.connections import Connections
-        from ..process.start_turns import StartTurns
 
         self._reactor = current_reactor()
         _running.add(self)
         self.events = EventQueue(self._reactor, self.told)
-        self._turns = StartTurns(self._reactor)
         self.containment = Containment(self._reactor, self.log)
-        self.connections = Connections(self._reactor, self.log)
+        self._site = HostServices(
+            self._reactor,
+            self.log,
+            self.timeouts,
+            self.containment,
+            self._verify,
+            self._model_of,
+            self._notice,
+            self.tap,
+            _weakly(self),
+        )
 
     async def leave(self) -> bool:
         """Stop all hooks and the host's own tasks. Any task may call it, and calling it twice is fine.
@@ -157,9 +159,10 @@ class MountedHooks(Arrangement):
                 await left[0].ended.wait()
         finally:
             assert self.containment is not None
-            assert self.connections is not None
-            await self.connections.aclose()
-            await self.containment.aclose()
+            try:
+                await self._site.aclose()
+            finally:
+                await self.containment.aclose()
 
     def _cancel(self) -> None:
         for one in self._left():
@@ -235,7 +238,7 @@ class MountedHooks(Arrangement):
                     f"a hook cannot be named {hook.name!r}: only the names of a session's own hooks end in {OF_SESSION}"
                 )
         in_order([*self.hooks, *hooks])
-        self.require_models(hooks)
+        self.require_usable(hooks)
         self.seat({**self.by_name, **{hook.name: self.open(hook) for hook in hooks}})
 
     def require_ended(self, hooks: Iterable[Hook]) -> None:
@@ -245,13 +248,11 @@ class MountedHooks(Arrangement):
             if id(hook) in alive:
                 raise PicohookError(f"hook {hook.name!r} is mounted already: make another one")
 
-    def require_models(self, hooks: Iterable[Hook]) -> None:
-        """Raise `ConfigError` for hooks with a `prompt` where there is no model to ask."""
-        lacking = [hook.spec for hook in hooks if hook.spec.asks_model and self.model_of(hook.spec) is None]
-        if lacking:
-            raise ConfigError(
-                Problem(spec.source or "(code)", f"hooks.{spec.name}", NO_MODEL, NO_MODEL_HINT) for spec in lacking
-            )
+    def require_usable(self, hooks: Iterable[Hook]) -> None:
+        """Raise `ConfigError` for hooks that the host cannot mount, such as one that asks a model where there is none."""
+        problems = [problem for hook in hooks if (problem := hook.problem(self._site)) is not None]
+        if problems:
+            raise ConfigError(problems)
 
     async def started(self, hook: Hook) -> None:
         """Wait until it can serve. Raises `HookCrashedError` if its first start fails and it is `required`."""
@@ -286,21 +287,7 @@ class MountedHooks(Arrangement):
         """Start a hook that is not asked yet."""
         log = self.log.bind(hook=hook.name)
         reactor = self.require_open()
-        assert self.containment is not None
-        site = HostServices(
-            reactor,
-            log,
-            self.timeouts,
-            self.containment,
-            self._turns,
-            self._verify,
-            self.model_of,
-            self._notice,
-            self.tap,
-            _weakly(self),
-            self.connections,
-            self._session_env,
-        )
+        site = replace(self._site, log=log)
         hook.failures.log_to(log)
         hook.open(site)
         mounted = Mounted(hook, anyio.Event())
@@ -326,7 +313,7 @@ class MountedHooks(Arrangement):
         self.events.flush()
         self.by_name = mounted
         self.timeouts = timeouts or self.timeouts
-        for site in self._alive.values():
+        for site in (self._site, *self._alive.values()):
             site.timeouts = self.timeouts
         self.arrange(in_order(self.hooks), self.timeouts)
         for session in self.sessions:

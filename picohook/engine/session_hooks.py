@@ -59,7 +59,7 @@ class SessionHooks(Arrangement):
             if names.count(hook.name) > 1:
                 raise PicohookError(f"the session has a hook named {hook.name.removesuffix(OF_SESSION)!r} already")
         check_session_hooks(self._mounted.hooks, [*self.own, *hooks])
-        self._mounted.require_models(hooks)
+        self._mounted.require_usable(hooks)
         self._own |= {hook.name: self._mounted.open(hook) for hook in hooks}
         self.host_changed()
         try:

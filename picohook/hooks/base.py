@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import anyio
 
-from ..ext.vendors.session_env import SessionEnv
 from ..model.payloads import Payload
 from ..observe.failure_log import FailureLog
 from ..observe.metrics import HookMetrics
@@ -17,9 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
     from typing import TypeAlias
 
-    from ..errors import HookError
-    from ..ext.nats.connections import Connections
-    from ..ext.prompt.model_prompt import ModelPrompt
+    from ..errors import HookError, Problem
     from ..model.decisions import Decision
     from ..model.encoded import Encoded
     from ..model.events import Event
@@ -29,14 +26,14 @@ if TYPE_CHECKING:
     from ..observe.log import Log
     from ..process.plan import Verify
     from ..process.spawn import Spawner
-    from ..process.start_turns import StartTurns
     from ..protocol.raw_line import RawLine
     from ..transport.reactor import Reactor
 
-    Complete: TypeAlias = Callable[[ModelPrompt, str | None], str | Awaitable[str]]
-    """Asks a model: takes a prompt and a model's name (None for the default), and returns the text of the answer."""
+    Complete: TypeAlias = Callable[[Any, str | None], str | Awaitable[str]]
+    """Asks a model: takes a `ModelPrompt` and a model's name (None for the default), and returns the text of the answer."""
 
 P = TypeVar("P", bound=Payload)
+S = TypeVar("S")
 
 
 @dataclass(slots=True)
@@ -92,11 +89,9 @@ class HostServices:
     """The host's defaults. A reload may replace them."""
     spawner: Spawner
     """Starts processes."""
-    turns: StartTurns
-    """Limits how many processes start at once."""
     verify: Verify | None = None
     """Called before every start of a process. It raises if the process must not run."""
-    model_of: Callable[[HookSpec], Complete | None] | None = None
+    model_of: Callable[[HookSpec], Complete | None] = lambda _: None
     """Returns the function that asks the model of a hook with these settings, or None without a model."""
     notice: Callable[[StateChange], None] | None = None
     """Called with each new state of the hook."""
@@ -104,10 +99,26 @@ class HostServices:
     """Called with every line to and from a process."""
     has_approver: Callable[[ToolCall, Hook | None], bool] = lambda _call, _abstaining: False
     """Whether a hook is asked to approve the call. Given a hook that abstains, hooks that may abstain too do not count."""
-    connections: Connections | None = None
-    """The host's connections to NATS."""
-    session_env: SessionEnv = field(default_factory=SessionEnv)
-    """The environment variables that handlers of other agents' files have set for their sessions."""
+    _shared: dict[Callable[[HostServices], Any], Any] = field(default_factory=dict)
+    """The objects that `shared` has made, for all hooks of the host."""
+
+    def shared(self, kind: Callable[[HostServices], S]) -> S:
+        """The one object of this kind on this host.
+
+        It is made at the first call, by a call of `kind`. If it has a method `aclose`, it is called when the hooks have ended.
+        The object that was made last is closed first.
+        """
+        if kind not in self._shared:
+            self._shared[kind] = kind(replace(self, log=self.log.unbound()))
+        made: S = self._shared[kind]
+        return made
+
+    async def aclose(self) -> None:
+        """Close the shared objects. Only the host calls this."""
+        while self._shared:
+            _, made = self._shared.popitem()
+            if hasattr(made, "aclose"):
+                await made.aclose()
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,8 +186,11 @@ class Hook:
     def notify(self, event: Event) -> None:
         """Take an event. This must not wait."""
 
+    def problem(self, host: HostServices) -> Problem | None:
+        """Why the host cannot mount the hook; None if it can. Called before `open`."""
+
     def open(self, host: HostServices) -> None:
-        """Take the host's services. Called once, before all other methods, when the hook is mounted."""
+        """Take the host's services. Called once, before all other methods but `problem`, when the hook is mounted."""
 
     async def run(self) -> None:
         """Run the hook's own task while it is mounted. `stop` ends it."""

@@ -8,6 +8,7 @@ from ..errors import HookRefusedError, HookReplyError
 from ..model.decisions import CONTINUE
 from ..model.replies import read_decision
 from ..process.advice import advice
+from ..process.start_turns import StartTurns
 from ..process.states import HookState
 from ..process.supervisor import Supervisor
 from ..wire import words
@@ -23,6 +24,11 @@ if TYPE_CHECKING:
     from ..model.stages import Stage
     from ..protocol.messages import Reply
     from .base import HostServices, Question
+
+
+def start_turns(host: HostServices) -> StartTurns:
+    """The limit of how many processes of a host start at once."""
+    return StartTurns(host.reactor)
 
 
 class ProcessHook(Hook):
@@ -41,7 +47,7 @@ class ProcessHook(Hook):
             self.spec,
             host.reactor,
             host.spawner,
-            host.turns,
+            host.shared(start_turns),
             log=host.log,
             read=self._read,
             hello_timeout=lambda: self.spec.hello_timeout or host.timeouts.hello,

@@ -6,7 +6,7 @@ import hashlib
 import shlex
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from urllib.parse import urlsplit
 
 from pydantic import (
@@ -19,14 +19,16 @@ from pydantic import (
     model_validator,
 )
 
+from ..extension import Lazy
+from ..extensions import every, find
 from ..wire import words
 from .deferred import DeferredModel
 from .filters import Filter  # noqa: TC001 - pydantic reads it at run time
-from .hook_kinds import KINDS_OF_HOOK
 from .stages import MODES, STAGES
 
 if TYPE_CHECKING:
-    from typing import TypeAlias
+    from collections.abc import Iterable
+    from typing import Self, TypeAlias
 
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1)]
@@ -56,6 +58,15 @@ def _check_globs(globs: tuple[str, ...]) -> tuple[str, ...]:
     return globs
 
 
+def _require_text(value: str) -> str:
+    if not value.strip():
+        raise ValueError("is empty")
+    if "\0" in value:
+        raise ValueError("holds a NUL character")
+    return value
+
+
+Text = Annotated[str, AfterValidator(_require_text)]
 Globs = Annotated[tuple[str, ...], Field(max_length=64), AfterValidator(_check_globs)]
 """Globs for files of a project."""
 
@@ -82,11 +93,13 @@ LONGEST_GLOB, MOST_DEEP = 512, 2
 """The most characters of a glob, and how often it may have `**`."""
 OF_SESSION = "@session"
 """The names of a session's own hooks end in this, and no other names do."""
-PROMPT_TIMEOUT = 30.0
-"""The default timeout of `prompt` hooks, in seconds: models take longer than programs."""
 
-NO_MODEL = "asks a model, and there is no model"
-NO_MODEL_HINT = "name one in [model] of the configuration, or give the host one: Host(..., complete=...)"
+KINDS: dict[str, Lazy[Any]] = {
+    "command": Lazy("picohook.hooks.process:ProcessHook"),
+    "run": Lazy("picohook.hooks.command.command:CommandHook"),
+    "python": Lazy("picohook.hooks.python:PythonHook"),
+}
+"""The core's kinds of hook: the key that says what a hook runs, and the class of the hook. Extensions have more."""
 
 
 class OnFailure(StrEnum):
@@ -224,24 +237,26 @@ class NatsSettings(Settings):
 
 
 class HookSpec(Settings):
-    """One hook."""
+    """One hook.
+
+    `HookSpec(...)` and `HookSpec.model_validate` return the class of the hook's kind: with a key of an extension, a subclass.
+    """
+
+    SET_ELSEWHERE: ClassVar[dict[str, str]] = dict.fromkeys(
+        ("name", "layer", "source", "depth"), "a hook's name is its key"
+    )
+    """The fields that a hook's own table in a file cannot set, and what sets them."""
 
     name: str = Field(default="", description="Unique; set by the key in a configuration file.")
     layer: Layer | None = Field(default=None, exclude=True, description="Set by its origin.")
     source: str = Field(default="", exclude=True, description="The file it comes from.")
     depth: int = Field(default=0, exclude=True, description="How many directories its project is in.")
     command: tuple[str, ...] = Field(default=(), description="The program and its arguments, kept running.")
-    run: str | None = Field(default=None, description="A shell command, run for each question.")
+    run: Text | None = Field(default=None, description="A shell command, run for each question.")
     python: str | None = Field(default=None, description='A function of the host\'s own process: "module:function".')
-    prompt: str | None = Field(default=None, description="A prompt for a model, with {{tool_name}} and the like.")
-    nats: str | None = Field(
-        default=None, min_length=1, description="A hook of this name that workers serve over NATS."
-    )
-    connection: NatsSettings | None = Field(default=None, description="With nats: the connection; set by [nats].")
     fallback: str | None = Field(
         default=None, description="The hook of the same file that decides if this one fails, except at approve_tool."
     )
-    model: str | None = Field(default=None, description="With prompt: the model; by default the embedder's choice.")
     stages: tuple[StageName, ...] = Field(default=(), description="The stages at which it is asked.")
     observe: tuple[str, ...] = Field(default=(), description='The event kinds that it observes; "*" for all.')
     events: Literal["legacy", "runtime"] = Field(default="legacy", description="hook.event or hook.runtime_event.")
@@ -298,6 +313,25 @@ class HookSpec(Settings):
         default=None, exclude=True, description="A tool call that it must deny, for picohook doctor and proofs of life."
     )
 
+    def __new__(cls, *_: Any, **settings: Any) -> Self:
+        return super().__new__(cls.with_keys(settings))
+
+    @classmethod
+    def model_validate(cls, obj: Any, **options: Any) -> Self:
+        """The settings, as an object of their kind's class. Raises `ValidationError`."""
+        kind = cls.with_keys(obj) if isinstance(obj, dict) else cls
+        return super(HookSpec, kind).model_validate(obj, **options)
+
+    @classmethod
+    def with_keys(cls, keys: Iterable[str]) -> type[Self]:
+        """The class of a hook with these keys: this one, or that of the kind that one of the keys names.
+
+        Raises `PicohookError` if two packages have the kind.
+        """
+        others = (key for key in keys if key not in cls.model_fields) if cls is HookSpec else ()
+        found = next((kind for key in others if (kind := find("kinds", key)) is not None), None)
+        return cls if found is None else found.load()
+
     @field_validator("command", mode="before")
     @classmethod
     def _no_shell_strings(cls, value: Any) -> Any:
@@ -315,15 +349,6 @@ class HookSpec(Settings):
             raise ValueError("an argument holds a NUL character")
         return value
 
-    @field_validator("run", "prompt")
-    @classmethod
-    def _says_something(cls, value: str | None) -> str | None:
-        if value is not None and not value.strip():
-            raise ValueError("is empty")
-        if value is not None and "\0" in value:
-            raise ValueError("holds a NUL character")
-        return value
-
     @field_validator("python")
     @classmethod
     def _names_a_function(cls, value: str | None) -> str | None:
@@ -334,20 +359,14 @@ class HookSpec(Settings):
 
     @model_validator(mode="after")
     def _one_kind(self) -> HookSpec:
-        kinds = [kind for kind in KINDS_OF_HOOK if getattr(self, kind)]
+        kinds = [kind for kind in dict.fromkeys((*KINDS, self.kind)) if getattr(self, kind, None)]
         if len(kinds) > 1:
-            raise ValueError(f"has {' and '.join(kinds)}: a hook is one of {', '.join(KINDS_OF_HOOK)}")
-        if self.model is not None and self.prompt is None:
-            raise ValueError("has a model, and no prompt to ask it")
-        if self.nats is not None and self.observe:
-            raise ValueError("observes events, and a hook that is served over NATS gets none")
+            raise ValueError(f"has {' and '.join(kinds)}: a hook is one of {', '.join((*KINDS, *every('kinds')))}")
         return self
 
     @model_validator(mode="after")
-    def _defaults_of_its_kind(self) -> HookSpec:
-        if self.prompt is not None and "timeout" not in self.model_fields_set:
-            object.__setattr__(self, "timeout", PROMPT_TIMEOUT)
-        if (self.guard or self.nats is not None) and "on_failure" not in self.model_fields_set:
+    def _implied_defaults(self) -> HookSpec:
+        if self.guard and "on_failure" not in self.model_fields_set:
             object.__setattr__(self, "on_failure", OnFailure.DENY)
         if self.events == "legacy" and any(kind in words.RUNTIME_KINDS for kind in self.observe):
             object.__setattr__(self, "events", "runtime")
@@ -366,24 +385,23 @@ class HookSpec(Settings):
 
     @property
     def runs(self) -> str:
-        """The hook's command, function or prompt, as text."""
+        """What it runs, such as its command, as text."""
         program = getattr(self, self.kind)
         return shlex.join(program) if isinstance(program, tuple) else program
 
     @property
     def kind(self) -> str:
-        """The kind of hook: a key of `KINDS_OF_HOOK`."""
-        return next((kind for kind in KINDS_OF_HOOK if getattr(self, kind)), "command")
+        """The kind of hook: the key that says what it runs. A class of another kind returns its own."""
+        return next((kind for kind in KINDS if getattr(self, kind)), "command")
+
+    def make(self) -> Any:
+        """Returns the hook, a `picohook.Hook` that was not mounted yet. A class of another kind returns its own."""
+        return KINDS[self.kind].load()(self)
 
     @property
-    def made_by(self) -> str:
-        """The class of the hook that is made from it, as in `KINDS_OF_HOOK`."""
-        return KINDS_OF_HOOK[self.kind]
-
-    @property
-    def asks_model(self) -> bool:
-        """Whether the hook asks a model."""
-        return self.prompt is not None
+    def is_run_anew(self) -> bool:
+        """Whether it is run anew for each question and each event."""
+        return self.run is not None
 
     @property
     def members(self) -> tuple[HookSpec, ...]:

@@ -62,6 +62,12 @@ class Log:
         bound._fields = {**self._fields, **fields}
         return bound
 
+    def unbound(self) -> Log:
+        """This log without the fields that were added to every line."""
+        bound = copy.copy(self)
+        bound._fields = {}
+        return bound
+
     @property
     def failures(self) -> int:
         """The number of times that the logger raised, for this log and all logs bound from it."""

@@ -11,7 +11,6 @@ import anyio.to_thread
 from ..engine.order import in_order
 from ..engine.tasks import Mounted
 from ..errors import ConfigError, HookCrashedError, Problem
-from ..hooks import make_hook
 from .difference import difference
 from .placeholder import Placeholder
 
@@ -70,7 +69,7 @@ class Reloader:
             self._mounted.log.warning("configuration warning", what=str(warning))
 
     async def _take_over(self, layers: Layers, fingerprints: Mapping[str, object]) -> Reloaded:
-        wanted = {spec.name: make_hook(spec) for spec in layers.hooks}
+        wanted = {spec.name: spec.make() for spec in layers.hooks}
         self._check(wanted)
         change = difference({name: self._configured[name].fingerprint for name in self._running()}, fingerprints)
         waiting = {name for name in change.new if self._has_to_wait(wanted[name])}
@@ -149,7 +148,7 @@ class Reloader:
         if why and old is not None:
             hook.stop()
             await mounted.ended.wait()
-            hook = make_hook(_without_restart(hook.spec, old.hook.spec))
+            hook = _without_restart(hook.spec, old.hook.spec).make()
             new = _Configured(hook, self._configured[name].fingerprint)
             mounted = mounted_hooks.open(hook)
         placeholder = held.hook
@@ -188,7 +187,7 @@ class Reloader:
                 for hook in taken
             )
         in_order([*others, *wanted.values()])
-        self._mounted.require_models(wanted.values())
+        self._mounted.require_usable(wanted.values())
 
     def _has_to_wait(self, hook: Hook) -> bool:
         alive = self._mounted.alive(hook.name)

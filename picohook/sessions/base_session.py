@@ -9,7 +9,6 @@ import anyio
 
 from ..calls.abort import HardAbortError
 from ..errors import PicohookError
-from ..hooks import make_hook
 from ..model.payloads import Meta, Payload
 from ..model.spec import HookSpec
 from .view import SessionView
@@ -87,7 +86,7 @@ class BaseSession:
             raise PicohookError(f"session {self.id!r} is not open: mount its hooks inside `async with`")
         if self._own is None:
             self._own = self._host.add_hooks(self.id)
-        await self._own.add(*(make_hook(hook) if isinstance(hook, HookSpec) else hook for hook in hooks))
+        await self._own.add(*(hook.make() if isinstance(hook, HookSpec) else hook for hook in hooks))
 
     async def unmount(self, name: str) -> None:
         """Take one of the session's own hooks out of its chains at once, then stop it. Its calls in flight fail."""

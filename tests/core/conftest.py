@@ -26,7 +26,6 @@ from picohook.model.payloads import (
 from picohook.model.spec import HookSpec, Timeouts
 from picohook.model.stages import STAGES
 from picohook.observe.log import Log
-from picohook.process.start_turns import StartTurns
 from picohook.transport.event_loop import current_reactor
 
 if TYPE_CHECKING:
@@ -118,7 +117,7 @@ def payloads() -> dict[str, Any]:
 async def host_services() -> HostServices:
     """What a hook gets of a host, on the loop that runs."""
     reactor = current_reactor()
-    return HostServices(reactor, Log(), Timeouts(), Containment(reactor, Log()), StartTurns(reactor))
+    return HostServices(reactor, Log(), Timeouts(), Containment(reactor, Log()))
 
 
 @pytest.fixture

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import pickle
+import subprocess
+import sys
 
 import pytest
 from kinds_support import Model
 
-from picohook import ConfigError, Hook, HookSpec, Host, ToolCall
+from picohook import ConfigError, Hook, HookSpec, Host, ToolCall, extensions
 from picohook.config import load, schema
-from picohook.hooks import make_hook
-from picohook.model.hook_kinds import KINDS_OF_HOOK
+from picohook.ext.prompt.spec import PromptSpec
 from picohook.model.payloads import Prompt
+from picohook.model.spec import KINDS
 
 CALL = ToolCall(tool="Bash", arguments={"command": "ls"})
 
@@ -55,7 +58,7 @@ def test_each_hook_knows_its_kind_and_its_program(config, tmp_path, name):
     spec = next(hook for hook in load(config("picohook.toml", ALL)).hooks if hook.name == name)
     kinds = {"process": "ProcessHook", "shell": "CommandHook", "function": "PythonHook", "judge": "PromptHook"}
     runs = {"process": "python3 gate.py", "function": "guards:guard", "judge": "Is {{tool_arguments}} safe?"}
-    assert type(make_hook(spec)).__name__ == kinds[name]
+    assert type(spec.make()).__name__ == kinds[name]
     assert spec.runs == runs.get(name, spec.run)
     assert spec.dir == str(tmp_path)
 
@@ -65,17 +68,18 @@ def test_each_hook_knows_its_kind_and_its_program(config, tmp_path, name):
     [
         (
             'command = ["a"]\nrun = "b"',
-            "hooks.a: has command and run: a hook is one of command, run, python, prompt, nats",
+            "hooks.a: has command and run: a hook is one of command, run, python, nats, prompt",
         ),
         (
             'run = "b"\npython = "c:d"\nprompt = "e"',
-            "hooks.a: has run and python and prompt: a hook is one of command, run, python, prompt, nats",
+            "hooks.a: has run and python and prompt: a hook is one of command, run, python, nats, prompt",
         ),
         ('run = " "', "hooks.a.run: is empty"),
         ('prompt = ""', "hooks.a.prompt: is empty"),
         ('run = "a\\u0000"', "hooks.a.run: holds a NUL character"),
         ('run = ["a"]', "hooks.a.run: must be text, not a list"),
-        ('run = "a"\nmodel = "b"', "hooks.a: has a model, and no prompt to ask it"),
+        ('nats = "a"\nprompt = "b"', "hooks.a.prompt: unknown key (a hook is of one kind)"),
+        ('run = "a"\nmodel = "b"', "hooks.a.model: unknown key (it is for a hook with prompt)"),
     ],
 )
 def test_one_mistake_is_one_message(config, table, complaint):
@@ -102,7 +106,7 @@ def test_the_schema_knows_the_kinds():
 
 
 def test_settings_in_code_are_checked_alike():
-    with pytest.raises(ValueError, match="a hook is one of command, run, python, prompt, nats"):
+    with pytest.raises(ValueError, match="a hook is one of command, run, python, nats, prompt"):
         HookSpec(name="a", command=("a",), run="b")
 
 
@@ -111,15 +115,25 @@ def test_the_settings_of_a_kind_survive_being_written_and_read():
     assert HookSpec.model_validate(json.loads(spec.model_dump_json())) == spec
 
 
-@pytest.mark.parametrize("kind", KINDS_OF_HOOK)
-def test_each_row_of_the_table_of_kinds_has_a_setting_and_makes_a_hook_of_its_class(kind):
+@pytest.mark.parametrize("kind", [*KINDS, *extensions.every("kinds")])
+def test_each_kind_is_named_by_its_key_and_makes_a_hook(kind):
     value = ("true",) if kind == "command" else "a:b"
-    spec = HookSpec.model_validate({"name": "a", kind: value, "stages": ("before_tool",)})
-    assert spec.kind == kind
-    assert KINDS_OF_HOOK[kind].endswith(f".{type(make_hook(spec)).__name__}")
+    settings = {"name": "a", kind: value, "stages": ("before_tool",)}
+    spec = HookSpec(**settings)
+    assert spec == HookSpec.model_validate(settings)
+    assert (spec.kind, spec.runs) == (kind, "true" if kind == "command" else value)
+    assert isinstance(spec.make(), Hook)
 
 
-def test_a_kind_is_known_by_its_row_alone(monkeypatch):
-    monkeypatch.setitem(KINDS_OF_HOOK, "prompt", "hooks.base.Hook")
-    spec = HookSpec(name="a", prompt="b", stages=("before_tool",))
-    assert type(make_hook(spec)) is Hook
+def test_a_hook_of_an_extensions_kind_stays_one_when_it_is_copied_and_sent_to_another_process():
+    spec = HookSpec(name="a", prompt="b", model="c", stages=("before_tool",))
+    assert type(spec) is PromptSpec
+    assert pickle.loads(pickle.dumps(spec)) == spec
+    assert type(spec.model_copy(update={"name": "d"})) is PromptSpec
+    assert spec.fingerprint == PromptSpec(name="a", prompt="b", model="c", stages=("before_tool",)).fingerprint
+
+
+def test_a_configuration_of_the_cores_kinds_reads_no_row(config):
+    path = config("picohook.toml", ALL[: ALL.index("[hooks.judge]")])
+    code = f"import sys; from picohook.config import load; load({str(path)!r}); assert 'picohook.ext.otel' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -8,7 +8,6 @@ import pytest
 
 from picohook import ConfigError, HookSpec, Timeouts, TrustError
 from picohook.engine.order import in_order
-from picohook.hooks import make_hook
 from picohook.projects.layers import candidates, discover
 
 from .conftest import trust_all
@@ -19,7 +18,7 @@ def found(directory=None):
 
 
 def order(layers):
-    return [hook.name for hook in in_order(map(make_hook, layers.hooks))]
+    return [hook.name for hook in in_order(spec.make() for spec in layers.hooks)]
 
 
 def test_an_empty_directory_has_no_configuration(project):

@@ -11,7 +11,6 @@ import pytest
 from picohook import ConfigError, Host, ToolCall
 from picohook.engine.order import in_order
 from picohook.ext.prompt.endpoints import prompt_hooks
-from picohook.hooks import make_hook
 from picohook.process.environment import SYSTEM_PATH, environment
 from picohook.projects import layers, system_layer
 
@@ -38,7 +37,7 @@ def system(tmp_path, monkeypatch):
 
 
 def names(found=None):
-    return [hook.name for hook in in_order(map(make_hook, (found or layers.discover()).hooks))]
+    return [hook.name for hook in in_order(spec.make() for spec in (found or layers.discover()).hooks)]
 
 
 def refusal(**of):

@@ -11,7 +11,6 @@ import pytest
 
 from picohook import ConfigError, Host, LLMRequest, Timeouts, ToolCall, TrustError
 from picohook.engine.order import in_order
-from picohook.hooks import make_hook
 from picohook.projects.layers import candidates, discover, project_configs
 from picohook.projects.trust import untrust
 
@@ -39,7 +38,7 @@ def inner(project, monkeypatch):
 
 
 def names(layers=None):
-    return [hook.name for hook in in_order(map(make_hook, (layers or discover()).hooks))]
+    return [hook.name for hook in in_order(spec.make() for spec in (layers or discover()).hooks)]
 
 
 def sources(layers=None):

@@ -10,8 +10,7 @@ from ...config import Config
 from ...config.document import PicoClaw
 from ...errors import ConfigError, HookCrashedError, Problem, TrustError
 from ...ext.prompt import endpoints as models
-from ...hooks import make_hook
-from ...model.spec import NO_MODEL, NO_MODEL_HINT, HookSpec
+from ...model.spec import HookSpec
 from ...projects import trust
 from ...projects.layers import Layers
 from .. import output
@@ -77,7 +76,7 @@ class _Report:
             if any(spec.after for spec in found.hooks):  # nothing else can fail, and hooks import much
                 from ...engine.order import in_order  # as the hooks themselves
 
-                in_order(map(make_hook, found.hooks))
+                in_order(spec.make() for spec in found.hooks)
         except ConfigError as error:
             keys = self._keys(found)
             self.problems += [
@@ -104,11 +103,11 @@ class _Report:
         unusable: dict[Problem, None] = {}
         for config, spec, named in models.prompt_hooks(found):
             if named is None:
-                why = f"{NO_MODEL}: a host does not start with it"
-                self.warnings.append(Problem(str(config.path), config.key_paths[spec.name], why, NO_MODEL_HINT))
+                why = f"{models.LACKS_MODEL} with it"
+                self.warnings.append(Problem(str(config.path), config.key_paths[spec.name], why, models.WAY_OUT))
                 continue
             file, model = named
-            self._models[str(config.path), spec.name] = models.shown(model, spec.model)
+            self._models[str(config.path), spec.name] = models.shown(model, spec)
             if (problem := models.unusable(file, model)) is not None:
                 unusable[problem] = None
         self.problems += unusable
@@ -133,7 +132,7 @@ class _Report:
         except HookCrashedError as error:
             self.problems.append(Problem(file, where, str(error)))
         shown = {"name": name, "layer": spec.layer, "source": file}
-        model = self._models.get((file, spec.name)) if spec.asks_model else None
+        model = self._models.get((file, spec.name)) if models.asks_model(spec) else None
         runs = {"runs": spec.runs, "program": found, "model": model, "dir": spec.dir}
         self.hooks.append({**shown, **runs})
 

@@ -5,10 +5,8 @@ from typing import Any
 
 from ...engine.order import audiences, in_order, layer, seats
 from ...engine.seat import Seat
-from ...hooks import make_hook
 from ...hooks.base import Hook
-from ...model.hook_kinds import KINDS_OF_HOOK
-from ...model.spec import HookSpec
+from ...model.spec import KINDS, HookSpec
 from ...projects.layers import Layers
 from ...wire import words
 from .. import output
@@ -16,7 +14,7 @@ from ..command import App, Json
 from ..configuration import AsPicoClaw, Named, configured, described
 
 app = App()
-_IN_COLUMNS = {"name", *KINDS_OF_HOOK, "stages", "observe", "priority", "timeout", "approval_timeout", "timeouts"}
+_IN_COLUMNS = {"name", *KINDS, "stages", "observe", "priority", "timeout", "approval_timeout", "timeouts"}
 _OF_A_GROUP = {"filter", "file"}
 _NOT_FOR_A_TABLE = {"on_failure", "dir", "env", "inherit_env", "enabled"}
 
@@ -28,7 +26,7 @@ def list_hooks(config: Named = None, *, picoclaw: AsPicoClaw = None, as_json: Js
     Shows the layer and the file of each hook, its settings, and the hooks that get events. Starts nothing.
     """
     settings = configured(config, picoclaw)
-    ordered = in_order(map(make_hook, settings.hooks))
+    ordered = in_order(spec.make() for spec in settings.hooks)
     by_stage = {stage: places for stage, places in seats(ordered, settings.timeouts).items() if places}
     if as_json:
         output.data(_document(settings, ordered, by_stage))
@@ -83,7 +81,7 @@ def _row(seat: Seat, *, approves: bool) -> tuple[str, ...]:
 def _further(spec: HookSpec) -> str:
     """Returns the settings that have no column."""
     is_group = spec.kind == "handlers"
-    hidden = _IN_COLUMNS | _NOT_FOR_A_TABLE | (_OF_A_GROUP if is_group else set())
+    hidden = _IN_COLUMNS | {spec.kind} | _NOT_FOR_A_TABLE | (_OF_A_GROUP if is_group else set())
     rest = spec.model_dump(mode="json", exclude_defaults=True, exclude=hidden)
     rest = {"handlers": len(spec.members), **rest} if is_group else rest
     return ", ".join(f"{name} {_brief(value)}" if value is not True else name for name, value in rest.items())

@@ -8,9 +8,8 @@ import anyio.to_thread
 
 from ...errors import PicohookError
 from ...ext.prompt import endpoints as models
-from ...hooks import make_hook
 from ...host import Host
-from ...model.spec import NO_MODEL, NO_MODEL_HINT, HookSpec, Timeouts
+from ...model.spec import HookSpec, Timeouts
 from ...projects.layers import Layers
 from . import gates
 from .findings import Finding, Level, about, confined_by
@@ -51,13 +50,13 @@ def _hurried(spec: HookSpec, time_limit: float) -> HookSpec:
 async def _try(spec: HookSpec, found: Layers, timeouts: Timeouts, time_limit: float) -> list[Finding]:
     complete = None
     findings = []
-    if spec.asks_model:
+    if models.asks_model(spec):
         finding, complete = await anyio.to_thread.run_sync(_model, spec, found)
         if complete is None or (spec.canary is None and spec.kind != "handlers"):
             return [finding]
         findings.append(finding)
     try:
-        hook = make_hook(spec)
+        hook = spec.make()
         async with Host([hook], timeouts=timeouts, verify=found.verify, complete=complete) as host:
             trial = hook.trial(time_limit)
             if trial is not None:
@@ -74,14 +73,12 @@ def _model(spec: HookSpec, found: Layers) -> "tuple[Finding, Complete | None]":
     """Returns the finding about the model of a hook, and the function that asks it. The model is not asked yet."""
     named = next((named for config, _, named in models.prompt_hooks(found) if str(config.path) == spec.source), None)
     if named is None:
-        return Finding(
-            Level.WARNING, about(spec), "model", f"it {NO_MODEL}: a host does not start", NO_MODEL_HINT
-        ), None
+        return Finding(Level.WARNING, about(spec), "model", f"it {models.LACKS_MODEL}", models.WAY_OUT), None
     file, model = named
     problem = models.unusable(file, model)
     if problem is not None:
         return Finding(Level.ERROR, about(spec), "model", problem.message, problem.hint), None
-    message = f"it asks {models.shown(model, spec.model)}, which was not tried"
+    message = f"it asks {models.shown(model, spec)}, which was not tried"
     hint = "give it a canary, a call that it must deny: then the model is asked about it"
     return Finding(Level.NOTE, about(spec), "model", message, hint), models.client(model)
 
@@ -95,9 +92,9 @@ def _started(host: Host, spec: HookSpec) -> Finding:
         return Finding(Level.OK, about(spec), "start", "it is started for each question, and was not started now")
     if spec.python is not None:
         return Finding(Level.OK, about(spec), "start", "it was imported")
-    if spec.nats is not None:
+    if spec.kind == "nats":
         return Finding(Level.OK, about(spec), "start", "it is connected to the servers that [nats] names")
-    if spec.prompt is not None:
+    if spec.kind == "prompt":
         return Finding(Level.OK, about(spec), "start", "it asks a model, and starts no process")
     held = [f"containment: {status.containment}"]
     held += [name for name in ("limits", "sandbox") if getattr(spec, name) is not None]
@@ -109,6 +106,6 @@ def _by_hand(spec: HookSpec) -> str:
         return f"allow what it needs in its {held}; see what it does without them: picohook conformance -- {spec.runs}"
     if spec.command:
         return f"see what it does: picohook conformance -- {spec.runs}"
-    if spec.nats is not None:
+    if spec.kind == "nats":
         return "start the server, or correct [nats]"
     return f"correct what it runs: {spec.runs}"

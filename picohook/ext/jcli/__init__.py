@@ -1,4 +1,4 @@
-"""j-cli's configuration."""
+"""j-cli's configuration, and its contract with hooks."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from ...extension import Dialect, Extension, Lazy
 
 extension = Extension(
     name="jcli",
-    uses=("prompt",),
+    public=("contract",),
     dialects={
         "jcli": Dialect(
             "j-cli",

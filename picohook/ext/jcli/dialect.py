@@ -15,7 +15,8 @@ from ...errors import PicohookError
 from ...model.filters import Filter, exact
 from ...model.spec import Globs, HookSpec, OnFailure, Seconds, Settings
 from ...model.stages import STAGES
-from ..prompt.jcli_contract import EVENTS, RESULT, TOLD, VARIABLES, JcliSpec
+from .contract import EVENTS, RESULT, TOLD, VARIABLES
+from .spec import JcliSpec
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -142,7 +143,7 @@ def _spec(event: str, definition: Definition, name: str, directory: Path, *, inh
     asks_model = definition.type == "llm"
     stage, which = EVENTS.get(event, (None, {}))
     wanted = Filter(tool=_tool(definition.filter), model=definition.filter.model_prefix, when=which)
-    return JcliSpec.model_validate({
+    return (HookSpec if asks_model else JcliSpec).model_validate({
         "name": name,
         "stages": () if stage is None else (stage,),
         "observe": (TOLD[event],) if event in TOLD else (),

@@ -6,6 +6,7 @@ from ...extension import Command, Extension, Lazy, Option
 
 extension = Extension(
     name="nats",
+    kinds={"nats": Lazy("picohook.ext.nats.spec:NatsSpec")},
     commands={
         "worker": Command(Lazy("picohook.ext.nats.command:app"), "Serve hooks over NATS, to hosts on other machines."),
     },

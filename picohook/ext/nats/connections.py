@@ -5,18 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from ...hooks.base import HostServices
     from ...model.spec import NatsSettings
-    from ...observe.log import Log
-    from ...transport.reactor import Reactor
     from .connection import NatsConnection
 
 
 class Connections:
     """Makes a connection when it is first used, and closes it when its last use ends, or with the host."""
 
-    def __init__(self, reactor: Reactor, log: Log) -> None:
-        self._reactor = reactor
-        self._log = log
+    def __init__(self, host: HostServices) -> None:
+        self._reactor = host.reactor
+        self._log = host.log
         self._open: dict[str, NatsConnection] = {}
         self._uses: dict[NatsConnection, int] = {}
 

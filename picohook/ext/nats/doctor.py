@@ -75,7 +75,7 @@ async def examine_answers(host: str, found: Layers) -> AsyncIterator[Finding]:
 
 def _served(found: Layers) -> list[str]:
     """The hooks that a worker serves; none if this is no worker's configuration."""
-    if any(spec.nats is not None for spec in found.hooks):
+    if any(spec.kind == "nats" for spec in found.hooks):
         return []
     return sorted(spec.name for spec in found.hooks if spec.asked_at)
 

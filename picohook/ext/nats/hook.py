@@ -11,21 +11,21 @@ import anyio
 from ...errors import HookError, HookRefusedError, HookReplyError, HookTimeoutError, HookUnavailableError
 from ...hooks.base import Hook, HookStatus, Question, StateChange
 from ...model.replies import read_decision
-from ...model.spec import NatsSettings
 from ...wire import words
 from . import connection as states
 from .breaker import Breaker
 from .calls import ABSENT, BUSY, Calls
+from .connections import Connections
 from .subjects import token
 
 if TYPE_CHECKING:
     from ...hooks.base import HostServices
     from ...model.decisions import Decision
     from ...model.payloads import Payload
-    from ...model.spec import HookSpec
     from ...model.stages import Stage
     from ...protocol.messages import Reply
     from .connection import NatsConnection
+    from .spec import NatsSpec
 
 SECOND_TRY = 0.05
 """Seconds before the second try if no worker was there: a worker that replaces another may not listen yet."""
@@ -45,10 +45,11 @@ class NatsHook(Hook):
     in_process = False
     takes_bytes = True
     keeps_decisions = False
+    spec: NatsSpec
     _connection: NatsConnection
     _calls: Calls
 
-    def __init__(self, spec: HookSpec) -> None:
+    def __init__(self, spec: NatsSpec) -> None:
         super().__init__(spec)
         self.breaker = Breaker()
         self._shown = states.CONNECTING
@@ -56,12 +57,12 @@ class NatsHook(Hook):
     @property
     def served(self) -> str:
         """The hook's name at its workers."""
-        return self.spec.nats or self.name
+        return self.spec.nats
 
     def open(self, host: HostServices) -> None:
-        assert host.connections is not None
         self._host = host
-        self._connection = host.connections.of(self.spec.connection or NatsSettings())
+        self._connections = host.shared(Connections)
+        self._connection = self._connections.of(self.spec.connection)
         self._calls = Calls(self._connection, self.served, host.reactor, host.log, name=self.name, read=self._read)
         self._ending = anyio.Event()
         self._unnamed = secrets.token_hex(6)
@@ -80,8 +81,7 @@ class NatsHook(Hook):
             self._connection.on_change.discard(self._changed)
             with anyio.CancelScope(shield=True):
                 await self._calls.aclose()
-                assert self._host.connections is not None
-                await self._host.connections.leave(self._connection)
+                await self._connections.leave(self._connection)
 
     def stop(self) -> None:
         self._ending.set()

@@ -126,7 +126,7 @@ class NatsWorker:
         self._changed.set()
 
     async def _serve_what_is_mounted(self) -> None:
-        wanted = {hook.name for hook in self._host.hooks if hook.spec.asked_at and hook.spec.nats is None}
+        wanted = {hook.name for hook in self._host.hooks if hook.spec.asked_at and hook.spec.kind != "nats"}
         for name in self._serving.keys() - wanted:
             await self._stop(name)
         listen = self._connection.listen

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import Field, ValidationError
 
 from ...config.checks import explain, validate
-from ...config.hook_checks import KINDS, check_dir, check_env, check_given, check_name, check_observe
+from ...config.hook_checks import EVENTS, check_dir, check_env, check_given, check_name, check_observe
 from ...config.problems import dotted, meant, quoted
 from ...model.spec import Globs, HookSpec, Settings, Timeouts, WholeModeSpec
 from ...wire import words
@@ -210,9 +210,9 @@ def _warnings(hooks: _HooksTable, active: dict[str, Any]) -> list[str]:
         if builtin.enabled and hooks.enabled
     ]
     silent = [
-        f"hooks.processes: {quoted(name)} observes {quoted(kind)}, which {_WHO_SENDS[kind in KINDS]}"
+        f"hooks.processes: {quoted(name)} observes {quoted(kind)}, which {_WHO_SENDS[kind in EVENTS]}"
         for name in active
         for kind in hooks.processes[name].observe
-        if kind not in KINDS or words.EVENT_KINDS.get(kind) == kind
+        if kind not in EVENTS or words.EVENT_KINDS.get(kind) == kind
     ]
     return builtins + silent

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from ...extension import Extension
+from ...extension import Extension, Lazy
 
 extension = Extension(
     name="prompt",
+    uses=("jcli",),
+    public=("model_of_hook", "model_prompt"),
+    kinds={"prompt": Lazy("picohook.ext.prompt.spec:PromptSpec")},
 )

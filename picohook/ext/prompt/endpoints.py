@@ -9,6 +9,7 @@ from ...errors import ConfigError, Problem
 from ...projects.layers import user_model
 from ...wire.extras import how_to_install
 from ...wire.text import escape
+from .spec import NO_MODEL, NO_MODEL_HINT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
     from ...hooks.base import Complete
     from ...model.spec import HookSpec
     from ...projects.layers import Layers
+
+
+LACKS_MODEL, WAY_OUT = f"{NO_MODEL}: a host does not start", NO_MODEL_HINT
+"""Why a hook cannot be used, and what to do."""
 
 
 def model_of(layers: Layers, config: Config) -> tuple[str, ModelTable] | None:
@@ -31,10 +36,15 @@ def model_of(layers: Layers, config: Config) -> tuple[str, ModelTable] | None:
     return (user_model() or found) if config.model is None and config.layer is None else found
 
 
+def asks_model(spec: HookSpec) -> bool:
+    """Whether the hook, or a handler of its group, asks a model."""
+    return any(member.kind == "prompt" for member in spec.members)
+
+
 def prompt_hooks(layers: Layers) -> Iterator[tuple[Config, HookSpec, tuple[str, ModelTable] | None]]:
     """Each hook that asks a model, with its file and the model."""
     for config in layers.configs:
-        asking = [spec for spec in config.hooks if spec.asks_model]
+        asking = [spec for spec in config.hooks if asks_model(spec)]
         found = model_of(layers, config) if asking else None
         for spec in asking:
             yield config, spec, found
@@ -67,10 +77,10 @@ def unusable(file: str, model: ModelTable, environ: Mapping[str, str] = os.envir
     return None
 
 
-def shown(model: ModelTable, name: str | None = None) -> str:
-    """The model and its endpoint, for people; `name` is another model of the same endpoint."""
+def shown(model: ModelTable, spec: HookSpec | None = None) -> str:
+    """The model and its endpoint, for people. The hook may name another model of the same endpoint."""
     key = f", with the key in ${model.key_env}" if model.key_env else ""
-    return f"{name or model.name} at {model.base_url}{key}"
+    return f"{getattr(spec, 'model', None) or model.name} at {model.base_url}{key}"
 
 
 def client(model: ModelTable, environ: Mapping[str, str] = os.environ) -> Complete:

@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 from ...hooks.command.hook import OneShotHook
 from ...protocol.codec import encode
-from . import jcli_contract as jcli
-from .model_of_hook import ModelOfHook
+from ..jcli import contract as jcli
+from .model_of_hook import ModelOfHook, no_model
 from .model_prompt import ModelPrompt
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from ...errors import Problem
     from ...hooks.base import HostServices
+    from .spec import PromptSpec
 
 _VARIABLE = re.compile(r"\{\{(" + "|".join(jcli.VARIABLES) + r")\}\}")
 _STANDS_FOR = (
@@ -74,13 +76,17 @@ class PromptHook(OneShotHook):
     """
 
     contract = jcli
+    spec: PromptSpec
 
     def open(self, host: HostServices) -> None:
         super().open(host)
         self._model = ModelOfHook(self.spec, host)
 
+    def problem(self, host: HostServices) -> Problem | None:
+        return no_model(self.spec, host)
+
     async def answer(self, event: str, context: dict[str, Any], deadline: float) -> Mapping[str, Any]:
-        prompt = prompt_for(event, self.spec.prompt or "", context)
+        prompt = prompt_for(event, self.spec.prompt, context)
         result = await self._model.ask(prompt, self.spec.model, deadline)
         jcli.require_known(event, result)
         return result

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ...errors import HookError
+from ...errors import HookError, Problem
 from ...hooks.function import Functions
 from ...hooks.time_limit import TimeLimit
+from .spec import NO_MODEL, NO_MODEL_HINT
 
 if TYPE_CHECKING:
     from ...hooks.base import HostServices
     from ...model.spec import HookSpec
     from .model_prompt import ModelPrompt
+
+
+def no_model(spec: HookSpec, host: HostServices) -> Problem | None:
+    """The problem with a hook that asks a model, if the host has no model for it."""
+    if host.model_of(spec) is not None:
+        return None
+    return Problem(spec.source or "(code)", f"hooks.{spec.name}", NO_MODEL, NO_MODEL_HINT)
 
 
 class ModelOfHook:
@@ -24,8 +32,9 @@ class ModelOfHook:
 
     async def ask(self, prompt: ModelPrompt, model: str | None, deadline: float) -> dict[str, Any]:
         """The model's answer. Raises `HookError` if there is none by the deadline."""
-        complete = None if self._model_of is None else self._model_of(self._spec)
+        complete = self._model_of(self._spec)
         if complete is None:  # mounting the hook requires a model, but a reload may have removed it since
             raise HookError("there is no model to ask: name one in [model] of the configuration")
         with TimeLimit(deadline):
-            return prompt.answer_in(await self._functions.call(complete, prompt, model))
+            answer = await self._functions.call(complete, prompt, model)
+        return prompt.answer_in(answer)

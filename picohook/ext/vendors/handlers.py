@@ -24,17 +24,19 @@ from ...process.environment import environment
 from ...process.threads import FileThreads
 from ...protocol.codec import TOO_MANY_VALUES, encode, has_too_many_values
 from ...wire.text import explain
-from ..prompt.model_of_hook import ModelOfHook
+from ..prompt.model_of_hook import ModelOfHook, no_model
 from ..prompt.model_prompt import ModelPrompt
 from .contract import HandlerAnswer, HandlerResult
 from .file_text import file_text
 from .http import filled, post
 from .output import UnreadableError
+from .session_env import SessionEnv
 from .strict import decoded
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Collection, Sequence
 
+    from ...errors import Problem
     from ...hooks.base import HostServices, Question
     from ...model.decisions import Decision
     from ...model.events import Event
@@ -80,8 +82,13 @@ class HandlersHook(QueuedEventsHook):
     def approves_silently(self) -> bool:  # type: ignore[override]
         return self.spec.failures == "vendor"
 
+    def problem(self, host: HostServices) -> Problem | None:
+        asks = any(handler.rule.kind == "prompt" for handler in self.spec.filter.handlers)
+        return no_model(self.spec, host) if asks else None
+
     def open(self, host: HostServices) -> None:
         super().open(host)
+        self._session_env = host.shared(SessionEnv)
         self._model = ModelOfHook(self.spec, host)
         self._files = FileThreads()
         self._group = self.spec.filter
@@ -130,7 +137,7 @@ class HandlersHook(QueuedEventsHook):
             changing = {index for index, answer in pairs if answer.input is not None}
             joined = await self._after_change(joined, changing, question)
         if joined.env:
-            self._host.session_env.add(self.spec.file, payload.meta.session_key, joined.env)
+            self._session_env.add(self.spec.file, payload.meta.session_key, joined.env)
         for failure in joined.failures:
             denied = any(answer.failure is failure and answer.verdict == "deny" for answer in answers)
             counted_as = "deny" if denied else "the others decided"
@@ -296,7 +303,7 @@ class HandlersHook(QueuedEventsHook):
             }
         except TimeoutError:
             raise HookTimeoutError("the file that it is asked about could not be read in time") from None
-        more = self._host.session_env.of(self.spec.file, session)
+        more = self._session_env.of(self.spec.file, session)
         return (
             handler_input._replace(stdin={**handler_input.stdin, **texts}, env={**more, **handler_input.env})
             if texts or more

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from ...hooks.base import HostServices
+
 MOST_SESSIONS = 4096
 
 
@@ -17,7 +19,7 @@ class SessionEnv:
     A file never sets variables for another one: a project's file could otherwise disable the guards of its user.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, _host: HostServices | None = None) -> None:
         self._set: OrderedDict[tuple[str, str], dict[str, str]] = OrderedDict()
 
     def add(self, file: str, session: str, env: Mapping[str, str]) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
 from ...errors import HookError
+from ...extension import Lazy
 from ...model.filters import Filter
 from ...model.payloads import Prompt
 from ...model.spec import HookSpec, Settings
@@ -20,17 +21,21 @@ if TYPE_CHECKING:
     from ...model.payloads import Payload
     from .contract import Dialect, HandlerInput
 
+HOOK: Lazy[Any] = Lazy("picohook.ext.vendors.handlers:HandlersHook")
+
 
 class HandlerSpec(HookSpec):
     """A handler as an ordinary hook: a command, a prompt or a URL; or nothing, if it cannot be run."""
 
     url: str = ""
+    prompt: str | None = None
+    model: str | None = None
     why: str = ""
     """The reason why it cannot be run."""
 
     @property
     def kind(self) -> str:
-        return "unsupported" if self.why else "url" if self.url else super().kind
+        return "unsupported" if self.why else "url" if self.url else "prompt" if self.prompt else super().kind
 
     @property
     def runs(self) -> str:
@@ -150,17 +155,12 @@ class GroupSpec(HookSpec):
     def kind(self) -> str:
         return "handlers"
 
-    @property
-    def made_by(self) -> str:
-        return "ext.vendors.handlers.HandlersHook"
+    def make(self) -> Any:
+        return HOOK.load()(self)
 
     @property
     def runs(self) -> str:
         return "; ".join(handler.spec.runs for handler in self.filter.handlers)
-
-    @property
-    def asks_model(self) -> bool:
-        return any(handler.rule.kind == "prompt" for handler in self.filter.handlers)
 
     @property
     def settings_files(self) -> tuple[str, ...]:

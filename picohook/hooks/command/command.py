@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ...errors import HookCrashedError
-from ...ext.prompt import jcli_contract
 from ...process.advice import advice
 from ...protocol.codec import encode
 from ...wire.text import last_words
@@ -16,7 +15,6 @@ from .runner import Runner
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ...model.spec import HookSpec
     from ..base import HostServices
 
 SHOWN_TAIL = 400
@@ -29,9 +27,7 @@ class CommandHook(OneShotHook):
     All processes that it started end with the command, at its timeout at the latest.
     """
 
-    def __init__(self, spec: HookSpec) -> None:
-        super().__init__(spec)
-        self.contract = jcli_contract if isinstance(spec, jcli_contract.JcliSpec) else native_contract
+    contract = native_contract
 
     def open(self, host: HostServices) -> None:
         super().open(host)

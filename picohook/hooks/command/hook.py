@@ -32,7 +32,7 @@ class OneShotHook(QueuedEventsHook):
     in_process = False
     keeps_decisions = False
     contract: ModuleType
-    """`native_contract` or `jcli_contract`: the form of the context, and the meaning of the result."""
+    """The form of the context, and the meaning of the result."""
 
     def open(self, host: HostServices) -> None:
         super().open(host)

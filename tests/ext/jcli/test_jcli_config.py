@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from picohook import ConfigError, OnFailure, Timeouts
+from picohook import ConfigError, HookSpec, OnFailure, Timeouts
 from picohook.config import load
 from picohook.ext.jcli.dialect import session_hook
-from picohook.ext.prompt.jcli_contract import JcliSpec
+from picohook.ext.jcli.spec import JcliSpec
 from picohook.model.filters import Filter
 
 DOCUMENT = r"""
@@ -48,7 +48,7 @@ def test_the_example_in_the_document_has_three_hooks(config, tmp_path):
             timeout=10,
             **settings,
         ),
-        JcliSpec(
+        HookSpec(
             name="pre_tool_execution-1",
             prompt=(
                 "审查工具调用是否安全:工具={{tool_name}} 参数={{tool_arguments}}\n"

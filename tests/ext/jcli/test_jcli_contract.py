@@ -8,7 +8,7 @@ import pytest
 from rows import each
 
 from picohook import AbortTurn, Continue, Deny, Modify, Notes, Retry, Skip
-from picohook.ext.prompt import jcli_contract as jcli
+from picohook.ext.jcli import contract as jcli
 from picohook.hooks.command.hook import read_result
 from picohook.model.apply_edit import apply_edit
 from picohook.model.events import Event

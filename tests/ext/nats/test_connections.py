@@ -10,6 +10,7 @@ from loops import both
 from server import Server
 
 from picohook import HookSpec, Host, NatsSettings, ToolCall
+from picohook.ext.nats.connections import Connections
 
 pytestmark = pytest.mark.anyio
 anyio_backend = both
@@ -31,8 +32,12 @@ def config(tmp_path, settings):
     return write
 
 
+def connections(host):
+    return host._mounted._site.shared(Connections)
+
+
 def tenants(host):
-    return sorted(connection.settings.tenant for connection in host._mounted.connections.all)
+    return sorted(connection.settings.tenant for connection in connections(host).all)
 
 
 async def until(condition):
@@ -43,10 +48,10 @@ async def until(condition):
 
 async def test_a_reload_closes_the_connections_that_it_replaces_and_keeps_the_others(config):
     async with Host.from_config(config("a", "p", "q")) as host:
-        (first,) = host._mounted.connections.all
+        (first,) = connections(host).all
         config("a", "p")
         await host.reload()
-        assert host._mounted.connections.all == (first,)
+        assert connections(host).all == (first,)
         config("b", "p")
         await host.reload()
         await until(lambda: tenants(host) == ["b"])

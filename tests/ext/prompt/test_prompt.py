@@ -15,8 +15,9 @@ from loops import ON_BOTH
 from rows import each
 
 from picohook import ConfigError, HookSpec, Host, Meta, ToolCall, ToolResult
+from picohook.ext.jcli.contract import VARIABLES
+from picohook.ext.jcli.dialect import session_hook
 from picohook.ext.prompt.hook import prompt_for
-from picohook.ext.prompt.jcli_contract import VARIABLES, JcliSpec
 from picohook.model.payloads import Finish, LLMRequest, LLMResponse, Prompt, ToolReturn
 
 pytestmark = pytest.mark.anyio
@@ -431,7 +432,9 @@ async def test_A11_a_yes_with_a_no_in_other_words_is_none(more):
 
 
 async def test_A11_a_prompt_from_j_clis_own_file_has_the_same_rule():
-    spec = JcliSpec.model_validate(prompt(on_failure="deny").model_dump())
+    spec = session_hook(
+        "pre_tool_execution", {"type": "llm", "prompt": "ok?", "on_error": "abort", "retry": 0}, "judge"
+    )
     outcome = await asked(Model({"decision": "deny"}), spec)
     assert outcome.action == "deny_tool"
     assert outcome.trail[0].error.startswith("`decision` decides nothing at pre_tool_execution")

@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ...model.conversation import text_of
-from ...model.spec import HookSpec
 from ...protocol.codec import decode_value, encode
 from ...wire import words
 from ...wire.answer_fields import is_set
@@ -22,10 +21,6 @@ if TYPE_CHECKING:
     from ...model.events import Event
     from ...model.payloads import Payload
     from ...model.stages import Stage
-
-
-class JcliSpec(HookSpec):
-    """The settings of a hook from one of j-cli's own files."""
 
 
 EVENTS: dict[str, tuple[str, dict[str, Any]]] = {
