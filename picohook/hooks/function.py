@@ -79,7 +79,7 @@ class FunctionHook(QueuedEventsHook):
         again = self.spec.retry or self.spec.fallback  # then a failure has to leave the payload as it was
         given = (None if again else question.shared.lend()) or question.encoded
         function = self._handlers[stage.name]
-        with question.time_limit(scope=self._scope):
+        with question.time_limit("", self._scope):
             answer = await self._call(function, given.payload)
         decision = _read(stage, answer)
         return decision if given.intact else _changed_in_place(stage, given, decision)

@@ -27,8 +27,6 @@ class TimeLimit:
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool:
-        suppressed = self._scope.__exit__(kind, error, trace)
-        if self._scope.cancelled_caught:
+    ) -> None:
+        if self._scope.__exit__(kind, error, trace) and self._scope.cancelled_caught:
             raise HookTimeoutError(self._why) from None
-        return suppressed
