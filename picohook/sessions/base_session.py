@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from typing import Self
 
     from ..calls.caller import Caller
-    from ..engine.session_hooks import SessionHooks
     from ..hooks.base import Hook
     from .delivery import Delivery
+    from .session_hooks import SessionHooks
 
 
 class BaseSession:

@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING
 
 import anyio
 
+from ..engine.order import Arrangement, check_session_hooks, with_session_hooks
 from ..errors import HookCrashedError, PicohookError
 from ..model.spec import OF_SESSION
-from .order import Arrangement, check_session_hooks, with_session_hooks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from ..engine.lifecycle import MountedHooks
+    from ..engine.tasks import Mounted
     from ..hooks.base import Hook
     from ..model.spec import HookSpec
     from ..transport.reactor import Reactor
-    from .lifecycle import MountedHooks
-    from .tasks import Mounted
 
 
 class SessionHooks(Arrangement):

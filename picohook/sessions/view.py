@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ..calls.caller import Caller
-from ..engine.session_hooks import SessionHooks
 from ..wire import words
+from .session_hooks import SessionHooks
 
 if TYPE_CHECKING:
     from ..model.decisions import Outcome
