@@ -83,7 +83,7 @@ class BlockingHost(BlockingMethods):
 
 
 def _made(name: str) -> Callable[..., Any]:
-    """Returns a method that calls the host's method of that name in the host's thread, and waits for what it returns."""
+    """Returns a method that calls the host's method of that name in the host's thread, and returns its result."""
 
     def method(self: BlockingHost, *arguments: Any, **named: Any) -> Any:
         return self._call(getattr(self._host, name), *arguments, **named)

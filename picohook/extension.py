@@ -1,4 +1,4 @@
-"""The row by which an extension says what it adds to picohook. It is data: names of objects that are imported when used.
+"""The row in which an extension lists its additions to picohook. It is data: names of objects that are imported when used.
 
 A row imports this module and nothing else. `picohook.extensions` finds the rows.
 """

@@ -62,7 +62,7 @@ class Caller(Asker):
         known: DecidedCall | None = None,
         on_pause: OnPause | None = None,
     ) -> DecidedCall:
-        """The half of a tool call before the tool: before_tool and approve_tool, with their events.
+        """Make the half of a tool call before the tool: before_tool and approve_tool, with their events. Returns the decision.
 
         The tool is to run with `call` of the decision, unless the decision has a `result` for the model already. `known` is an
         earlier decision. If it is about the same call it holds again, and no hook is asked. `on_pause` is called when a hook
@@ -72,7 +72,7 @@ class Caller(Asker):
         return await tool_call.decide(self, call, self.note_hard_abort, known, on_pause)
 
     async def conclude(self, decided: DecidedCall, result: Any, **ran: Unpack[ToolRun]) -> ToolResult:
-        """The half of a tool call after the tool: after_tool, with its event. Returns the result for the model.
+        """Make the half of a tool call after the tool: after_tool, with its event. Returns the result for the model.
 
         `result` is what the tool returned or the exception that it raised, and `ran` says how it ran. The hooks are those of
         the host, session or turn that decided. Raises `PicohookError` for a call that was not to run, is concluded

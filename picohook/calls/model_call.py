@@ -37,14 +37,14 @@ class DecidedRequest(Decided):
     def __init__(self, host: Asker, request: LLMRequest, took: Took, rounds: Rounds) -> None:
         super().__init__(host, took)
         self.request = request
-        """The request as hooks left it, with what they add to it."""
+        """The request after the hooks, with their additions."""
         self.response: LLMResponse | None = None
         """The response as hooks left it; None if the model has to be asked."""
         self._given = request
         self._rounds = rounds
 
     async def ask(self) -> None:
-        """before_llm, and again with a hook's feedback. Sets `request` or `response`."""
+        """Asks Asks before_llm, and again with a hook's feedback. Sets `request` or `response`."""
         self.operation = self.host.operation("model_call", self._given)
         with self.operation.work():
             await self._ask()

@@ -83,7 +83,7 @@ class ResponseStream:
         return shown
 
     async def conclude(self, answer: Any) -> LLMResponse | None:
-        """after_llm, about the whole response. Returns and raises what `Host.conclude_llm` does. Sets `rest`.
+        """Asks after_llm about the whole response. Returns and raises as `Host.conclude_llm` does. Sets `rest`.
 
         Raises `PicohookError` if the response does not begin with the text that the user has seen.
         """
@@ -117,7 +117,7 @@ class ResponseStream:
         return reduce(Parts.along_with, settings) if settings else Parts()
 
     async def _ask(self, window: int) -> int:
-        """after_llm, about the text so far. Returns the number of its characters that hooks agree to.
+        """Asks after_llm about the text so far. Returns the number of its characters that hooks agree to.
 
         An edit stays if it leaves the window as it is. In the window, what a hook changed may not be complete yet: a secret
         may continue. Then hooks are asked again about the text without the edit, and only the text before the edit is agreed.

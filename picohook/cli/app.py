@@ -123,7 +123,7 @@ class Commands(TyperGroup):
 
 
 def load_command(name: str) -> Any:
-    """Import a command. Then enable the garbage collector if `main` disabled it. It leaves alone what was imported."""
+    """Returns a command, imported now. Enables the garbage collector if `main` disabled it, for all later objects."""
     app = (
         import_module(f".commands.{name}", __package__).app
         if name in OWN

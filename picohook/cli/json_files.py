@@ -64,7 +64,7 @@ class JsonFile(NamedTuple):
 
     @contextlib.contextmanager
     def place(self) -> Iterator[written_files.Place]:
-        """The place of the file, to change it. Raises `PicohookError`, also if it is no longer as it was read."""
+        """The place of the file, to change it. Raises `PicohookError`, also if the file has changed since."""
         own = self.project is None
         try:
             with written_files.place(self.path, own=own, below=self.project, make=0o755) as place:

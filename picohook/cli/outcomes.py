@@ -1,4 +1,4 @@
-"""Shows an outcome: the decision, what it changed, and the answer of each hook."""
+"""Shows an outcome: the decision, its changes, and the answer of each hook."""
 
 import json
 from collections.abc import Iterator

@@ -32,7 +32,7 @@ def verbatim(text: str) -> None:
 
 
 def line(text: str = "", *, style: str = "", cut: bool = False) -> None:
-    """Print one line on stdout, escaped. `cut` cuts it at the width of the terminal."""
+    """Print one escaped line on stdout. `cut` cuts it at the width of the terminal."""
     if not _is_terminal():
         verbatim(escape(text).rstrip())
         return

@@ -35,7 +35,7 @@ class Config:
     timeouts: Timeouts
     """The timeouts of hooks that set none."""
     hooks: tuple[HookSpec, ...] = ()
-    """The enabled ones, in the order of the file, with `[defaults]` applied, an absolute `dir`, and `path` as `source`."""
+    """The enabled hooks, in the order of the file, with `[defaults]` applied, an absolute `dir`, and `path` as `source`."""
     key_paths: Mapping[str, str] = field(default_factory=dict)
     """For each hook, by its name, its key path in the file."""
     enabled: bool = True

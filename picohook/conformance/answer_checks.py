@@ -36,7 +36,7 @@ class Expectations:
     actions: frozenset[str] | None = None
     """The actions of the system that the hook is written for; None for all actions of the protocol."""
     refusal: tuple[Any, str] | None = None
-    """Its error for an unknown method, with a placeholder for the method's name; None if it has not shown one."""
+    """The hook's error for an unknown method, with a placeholder for the method's name; None if it has not shown one."""
 
     def with_refusal(self, lines: Iterable[OutputLine], methods: Mapping[int, str]) -> Expectations:
         """Returns the same with its error for `hook.of_tomorrow`, if one of these lines is that answer."""
@@ -84,12 +84,12 @@ class ReceivedAnswer:
 
     @property
     def error(self) -> Any:
-        """Its error; None for a result."""
+        """The error of an answer; None for a result."""
         return self.message.get("error")
 
     @property
     def result(self) -> Any:
-        """Its result; None for an error."""
+        """The result of an answer; None for an error."""
         return self.message.get("result")
 
     @property
@@ -110,7 +110,7 @@ class ReceivedAnswer:
         return _members(_members(_members(hello).get("result")).get("capabilities")).get(capability) is True
 
     def fail(self, expected: str) -> Failed:
-        """Returns the failure that says what was expected in place of this answer."""
+        """Returns a failure that names the expected answer and this one."""
         return Failed(f"{expected} as the answer to {self.method}", f"it answered {shown(self.message)}")
 
 

@@ -92,7 +92,7 @@ class Probe:
     # Lines.
 
     def take(self, line: bytes) -> None:
-        """Check a line, save what it shows, and answer it if it is a request."""
+        """Check a line, save the findings, and answer a request."""
         if line.strip():
             self._read(line)
             self.save_news()
@@ -232,7 +232,7 @@ class Probe:
     def _look(
         self, requirement: str, call: Mapping[str, Any], stage: str, params: Mapping[str, Any], said: str
     ) -> None:
-        """Check what the host did with the answer to an earlier stage of this call."""
+        """Check the effect of the answer to an earlier stage of this call."""
         came, faults = self._came[call["tool"]], []
         if stage in call.get("never", ()):
             faults.append(said)
@@ -301,7 +301,7 @@ class Probe:
         return Report(self.manifest, self.host, results, complete)
 
     def save_news(self) -> None:
-        """Save the report if there is something new, and at first: what an earlier host did is not this one's.
+        """Save the report at the start, which discards that of an earlier host, and whenever it has news.
 
         The report of a probe that misbehaves is complete, because its host may kill it. Raises `PicohookError` if that fails.
         """

@@ -43,7 +43,7 @@ class OutputLine:
 
     data: bytes
     ended: bool = True
-    """Whether it had a newline."""
+    """Whether the line ended with a newline."""
 
     @cached_property
     def message(self) -> dict[str, Any] | None:
@@ -120,7 +120,7 @@ class HookProcess:
     # Writing.
 
     def kill(self) -> None:
-        """Kill its process group. Any thread may call this at any time."""
+        """Kill the hook's process group. Any thread may call this at any time."""
         with contextlib.suppress(OSError):
             os.killpg(self._process.pid, signal.SIGKILL)  # it is not reaped yet, so the pid is still its own
 

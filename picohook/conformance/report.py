@@ -23,7 +23,7 @@ _DURING = re.compile(r"^in the run for [^,]+, ")
 _WHERE = re.compile(r'"id": -?\d+|with id \d+|(hook\.)?\b(before|after|approve)_[a-z]+')
 """The parts of a failure that say where it occurred."""
 _TELLS_ALL = re.compile(r"it (ended with|closed its output|wrote (?!\{)|answered .*\"error\": \{)")
-"""Failures whose cause does not depend on what was expected: the hook's end, a line that is not a message, an error."""
+"""Failures whose cause does not depend on the expected answer: the hook's end, a line that is not a message, an error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Result:
     expected: str = ""
     """The expected answer, for a failure."""
     said: str = ""
-    """For a failure, what the hook or host did; for what was skipped or not tried, the reason. Escaped."""
+    """The act of the hook or host that failed, or the reason why the requirement was skipped or not tried. Escaped."""
     same_as: str = ""
     """The id of an earlier failure with the same cause, which counts for both; otherwise empty."""
 
@@ -66,7 +66,7 @@ def counted_once(results: Sequence[Result]) -> list[Result]:
 
 
 def _cause(result: Result) -> str:
-    """Returns the cause of a failure, to compare it: what the hook did and, where it matters, what was expected."""
+    """Returns the cause of a failure, to compare it: the hook's act and, where it matters, the expected one."""
     said = _DURING.sub("", result.said)
     return _WHERE.sub("", said if _TELLS_ALL.match(said) else f"{said}; {result.expected}")
 

@@ -53,7 +53,7 @@ ROOM = _socket.CMSG_SPACE(5 * 4)
 TOLD_AT_ONCE = 64
 """The number of hooks that may have ended or failed in one message. The host reads messages of up to 4096 bytes."""
 KILL_WAIT, PAUSE, PAUSE_MOST = 2.0, 0.001, 0.05
-"""Seconds: how long remaining processes are searched for and killed, and the pauses between two searches."""
+"""The seconds in which remaining processes are found and killed, and the least and the most between two searches."""
 PR_SET_CHILD_SUBREAPER = 36
 
 
@@ -308,7 +308,7 @@ class LauncherProgram:
             self.tell("\n".join(messages[at : at + TOLD_AT_ONCE]))
 
     def kill_unmarked(self) -> int:
-        """Kill the orphans that have no hook's mark. Returns how many there were."""
+        """Kill the orphans that have no hook's mark. Returns their number."""
         marks = {hook.mark for hook in self.hooks.values()}
         found = 0
         for pid in self.children():

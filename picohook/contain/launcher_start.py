@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 PACKAGES = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PROGRAM = "import sys; sys.path.append(sys.argv[3]); from contain.launcher_program import main; main()"
-"""It imports compiled files; a script would be compiled at each start. The standard library comes first on the path."""
+"""The program of a launcher. It imports compiled files, because a script would be compiled at each start."""
 CONTROL, RLIMIT_LOCKS = 3, 10  # as in `launcher_program` and `syscalls`, which the host does not load
 KEPT = ("LD_LIBRARY_PATH",)
 """The only variables that a launcher gets. As root, hooks can read its environment: the first process of their namespace is a

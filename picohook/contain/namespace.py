@@ -46,7 +46,7 @@ CLONE3 = 435  # the same on nearly every architecture
 # struct clone_args of Linux 5.3: flags, and seven numbers that a copy with its maker's parent needs none of
 CLONE_ARGUMENTS = (CLONE_NEWPID | CLONE_NEWNS | CLONE_PARENT).to_bytes(8, sys.byteorder) + bytes(56)
 RECORD = 4
-"""The size of what a namespace reports: its number. The maker's answer, a pid or a negative errno, has it too."""
+"""The size of a message: a namespace's number, or the maker's answer, which is a pid or a negative errno."""
 LOCK_EX, LOCK_UN = 2, 8
 
 

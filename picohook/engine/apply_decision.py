@@ -76,7 +76,7 @@ def _apply_edit(
 
 
 def _require_unseen(payload: Payload, edited: Payload, decision: Decision) -> None:
-    """Raise `HookReplyError` for a change of what the user has seen already."""
+    """Raise `HookReplyError` for a change of text that the user has seen already."""
     if not (isinstance(payload, LLMResponse) and isinstance(edited, LLMResponse) and payload.released):
         return
     seen = payload.released

@@ -34,11 +34,11 @@ P = TypeVar("P", bound=Payload)
 
 NEVER = float("inf")
 _PASSES = (Continue, Modify)
-"""After these decisions the next hook is asked."""
+"""The decisions after which the next hook is asked."""
 
 
 class Chain(Generic[P]):
-    """One payload at one stage, and what its hooks have made of it so far. It is used once.
+    """One run of a stage's hooks: the payload as they have changed it so far, and the trail. It is used once.
 
     It knows nothing of mounting, sessions and processes: it is given seats in order, and a clock.
     """
@@ -101,7 +101,7 @@ class Chain(Generic[P]):
         return await self._ask_guards() if self.guards else self.outcome()
 
     async def ask(self, seat: Seat, end: float, final: bool = False) -> Asked[P]:  # noqa: FBT001, FBT002 - for every question
-        """Ask one hook. Returns what came of it. If it fails, its fallback decides, or else its `on_failure`.
+        """Ask one hook. Returns its decision and answer. If it fails, its fallback decides, or else its `on_failure`.
 
         Each try has the hook's timeout, and ends at `end` in any case. A later answer does not count, even if the event loop
         stood still. With `final`, the hook may no longer change the payload. The chain itself is not changed. Raises

@@ -29,14 +29,14 @@ class Operation:
         return _NOTHING
 
     def ended(self, action: str = "", error: str = "", payload: Payload | None = None) -> None:
-        """It has ended. Only the first call counts.
+        """Note the end of the operation. Only the first call counts.
 
         `action` is what hooks decided. `error` is the kind of an error, such as the name of an exception. `payload` is that of
         the last stage, with the result.
         """
 
     def failed(self, raised: BaseException) -> None:
-        """It has ended with this exception. A pause is an exception, too, and no error."""
+        """Note that the operation ended with this exception. A pause does not count as an error."""
         action = getattr(getattr(raised, "outcome", None), "action", "")
         self.ended(action, "" if action == words.PAUSE else type(raised).__qualname__)
 

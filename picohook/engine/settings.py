@@ -23,7 +23,7 @@ class Settings(TypedDict, total=False):
     complete: Complete | None
     """Asks the model for hooks with a `prompt`. Without it, they ask the model that the configuration names."""
     listeners: Iterable[Listener]
-    """They see each question, answer and event."""
+    """The listeners, which see each question, answer and event."""
 
 
 class EngineSettings(Settings, total=False):

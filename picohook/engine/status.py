@@ -27,7 +27,7 @@ class ProofStatus:
     proofs: Mapping[str, int]
     """The number of harmful calls that hooks were asked about, by verdict."""
     alarms: tuple[Mapping[str, Any], ...]
-    """Those of the last proof that were not denied, in the JSON form of `Proof`."""
+    """The calls of the last proof that were not denied, in the JSON form of `Proof`."""
 
 
 @dataclass(frozen=True, slots=True)

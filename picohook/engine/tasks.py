@@ -54,7 +54,7 @@ class Service(Generic[T]):
         """The exception that the work raised."""
 
     def start(self, reactor: Reactor) -> None:
-        """Begin."""
+        """Start the task."""
         reactor.spawn(self._run, self._over)
 
     def cancel(self) -> None:

@@ -135,7 +135,7 @@ class HookStatus:
     dropped_lines: int = 0
     dropped_events: int = 0
     last_error: str | None = None
-    """Its last failure, at a stage, at an event or at its start."""
+    """The hook's last failure, at a stage, at an event or at its start."""
     containment: str | None = None
     """The tier of containment of its process; None without a process."""
     stages: dict[str, Any] = field(default_factory=dict)
@@ -160,7 +160,7 @@ class Hook:
     abstains = False
     """Whether its approval may only mean that it leaves the call to other approvers."""
     approves_silently = False
-    """Whether it also approves what it leaves to others where there are none."""
+    """Whether a call that it leaves to other approvers is approved if there are no others."""
     ends_sessions = False
     """Whether its hard abort also ends the session, not only the agent loop."""
 
@@ -187,7 +187,7 @@ class Hook:
         """Take an event. This must not wait."""
 
     def problem(self, host: HostServices) -> Problem | None:
-        """Why the host cannot mount the hook; None if it can. Called before `open`."""
+        """The reason why the host cannot mount the hook; None if it can. Called before `open`."""
 
     def open(self, host: HostServices) -> None:
         """Take the host's services. Called once, before all other methods but `problem`, when the hook is mounted."""
@@ -204,7 +204,7 @@ class Hook:
         return None
 
     def stop(self) -> None:
-        """End `run`."""
+        """Stop the hook, which ends `run`."""
 
     @property
     def event_timeout(self) -> tuple[float | None, str]:

@@ -157,7 +157,7 @@ class Functions:
     """Calls the functions of one hook: async ones on the event loop, and all others in the hook's own threads."""
 
     def __init__(self, hook: str, host: HostServices, failed: str = "") -> None:
-        """`failed` is what the error of a function that raises begins with."""
+        """`failed` is the beginning of the error of a function that raises."""
         self._hook = hook
         self._failed = failed
         self._threads = anyio.CapacityLimiter(THREADS)

@@ -58,7 +58,7 @@ class ProcessHook(Hook):
 
     @property
     def parts(self) -> Parts | None:
-        """Its settings for parts of a response; None while it is not ready, or if its hello does not offer `stream`."""
+        """The hook's settings for parts of a response; None while it is not ready, or if its hello does not offer `stream`."""
         channel = self._supervisor.channel
         return self.spec.parts if channel is not None and words.STREAM in channel.capabilities else None
 

@@ -53,7 +53,7 @@ REJECTED = "A person rejected this call."
 
 
 class PicohookHooks:
-    """Asks the host's hooks about every tool call of a Claude agent. Its host has to be running.
+    """Asks the host's hooks about every tool call of a Claude agent. The host has to be running.
 
     `names` has the agent's tools that hooks know by other names: `{"Bash": "bash", "mcp__files__read": "read"}`. With `defer`,
     a call that a hook pauses is deferred, which ends the run. `answers` has what a person has answered about deferred calls, by
@@ -309,7 +309,7 @@ def _context(turn: Turn, event: Input, **changes: Any) -> Output:
 
 
 def _shown(response: Any) -> str:
-    """Returns what a tool returned as text: that of its blocks, its output or its file; or JSON."""
+    """Returns a tool's result as text: the text of its blocks, output or file; JSON for any other result."""
     match response:
         case str():
             return response

@@ -164,7 +164,7 @@ def _result(response: types.FunctionResponse | None) -> Message:
 
 
 def text_of_result(result: Any) -> str:
-    """Returns what a tool returned as text: the text itself, or JSON."""
+    """Returns a tool's result as text: the text itself, or JSON."""
     if isinstance(result, dict) and len(result) == 1:
         result = result.get("result", result.get("error", result))
     return result if isinstance(result, str) else json.dumps(result, default=str)

@@ -57,7 +57,7 @@ class StreamedOutput:
         await self._stream.conclude(shown_output(self._output))
 
     def rest(self, answer: Mapping[str, Any]) -> list[TResponseStreamEvent]:
-        """Returns the events of what was not passed on yet, as hooks left it."""
+        """Returns the events of the rest of the response, as hooks left it."""
         assert self._completed is not None
         output = answered(self._output, answer)
         held = self._held if output == self._output else replayed(self._completed.response, output)

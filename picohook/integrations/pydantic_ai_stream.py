@@ -63,7 +63,7 @@ class GuardedStream(StreamedResponse):
         return events
 
     async def rest(self, response: ModelResponse, text: str) -> AsyncIterator[ModelResponseStreamEvent]:
-        """Yields the events of what the user has not seen yet of a response: this text, and the parts that are no text."""
+        """Yields the events of the rest of a response: this text, and the parts that are not text."""
         if not self._pieces:
             async for event in self._replayed(response):
                 yield event

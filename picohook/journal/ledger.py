@@ -50,7 +50,7 @@ def keyed(key: bytes, value: Any) -> str:
 
 
 def _read(line: bytes, key: bytes) -> dict[str, Any] | str:
-    """The record of a line; or a text that says what is wrong with it."""
+    """Returns the record of a line, or a text about its mistake."""
     try:
         record = json.loads(line)
         exact = json.dumps(record).encode() == line  # otherwise another reader may read another record
@@ -332,7 +332,7 @@ def _number(line: bytes) -> int:
 
 
 def _follows(line: bytes, count: int, head: str, key: bytes) -> dict[str, Any] | str:
-    """The record of a line, if it is the next one; or a text that says what is wrong."""
+    """Returns the record of a line if it is the next one, or else a text about the mistake."""
     name = f"record {count + 1}"
     if not line.endswith(b"\n"):
         return f"{name} is incomplete: its writer was killed, or the end was cut off"
@@ -349,7 +349,7 @@ def _follows(line: bytes, count: int, head: str, key: bytes) -> dict[str, Any] |
 
 
 class _Runs:
-    """The runs in a log: where hosts began and ended, and what they noted about the log itself."""
+    """The runs in a log: where hosts began and ended, with their notes about the log itself."""
 
     def __init__(self) -> None:
         self._open = False

@@ -70,7 +70,7 @@ class Deny(_Refused):
     result: Mapping[str, Any] | ToolResult | None = field(default=None, kw_only=True)
     """The result for the model in place of the denial. Only hooks in code can set it, not hooks on the wire."""
     severity: str = field(default="", kw_only=True)
-    """How bad the call is, in the hook's own words, such as `high`."""
+    """The severity of the call, in the hook's own words, such as `high`."""
     action: ClassVar[OutcomeAction] = words.DENY
 
 
@@ -171,7 +171,7 @@ class Outcome(Generic[P_co]):
 
     @property
     def notes(self) -> tuple[Notes, ...]:
-        """The notes that hooks added, in the order of the hooks. What a guard says again when it is asked again counts once."""
+        """The notes that hooks added, in the order of the hooks. A guard that is asked again adds the same note once."""
         noted = [(entry.hook, entry.notes) for entry in self.trail if entry.notes is not None]
         return tuple([note for place, (hook, note) in enumerate(noted) if (hook, note) not in noted[:place]])
 

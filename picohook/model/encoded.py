@@ -60,7 +60,7 @@ class Encoded(Generic[P]):
         return made if made.intact else None
 
     def lend(self) -> Self | None:
-        """This object, for a hook that uses the payload in place of a copy, and afterwards calls `restore` if it is not intact.
+        """Returns this object, for a hook that uses the payload itself, and afterwards calls `restore` if it is not intact.
 
         None if other code has the payload.
         """

@@ -1,4 +1,4 @@
-"""Decides what a hook's failure counts as: fail open, fail closed, or a denial. No other module decides it."""
+"""Decides the effect of a hook's failure: the chain continues, ends, or the call is denied. No other module decides it."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ class Meta(PlainModel):
     traceparent: str = ""
     """The trace and the span, as a W3C `traceparent`."""
     __slots__ = ("encoded",)
-    """Its JSON, kept because many payloads share one meta."""
+    """The JSON of the meta, kept because many payloads share one."""
 
     def deep_copy(self) -> Self:
         return self if type(self) is Meta else super().deep_copy()

@@ -180,7 +180,7 @@ class Parts(Settings):
     window: int = Field(default=256, ge=0, description="Characters at the end that the user does not see yet.")
 
     def along_with(self, other: Parts) -> Parts:
-        """The settings with which two hooks are asked together: the larger ones."""
+        """Returns the settings for two hooks that are asked together: the larger values."""
         return Parts(
             characters=max(self.characters, other.characters),
             interval=max(self.interval, other.interval),
@@ -405,7 +405,7 @@ class HookSpec(Settings):
 
     @property
     def members(self) -> tuple[HookSpec, ...]:
-        """The settings of what it runs: its own, unless it is a group of handlers."""
+        """The settings of its parts: itself alone, unless it is a group of handlers."""
         return (self,)
 
     @property

@@ -40,7 +40,7 @@ class TrailEntry:
     action: OutcomeAction | Literal[""]
     """The hook's action, or the action that its failure counted as; empty if the chain did not wait for the hook."""
     duration: float = 0.0
-    """Seconds."""
+    """The seconds that the hook took."""
     error: str | None = None
     """The reason why the hook failed, or which part of its answer was not applied."""
     notes: Notes | None = None

@@ -57,7 +57,7 @@ class Log:
         self._failed = [0]
 
     def bind(self, **fields: Any) -> Log:
-        """This log with these fields added to every line."""
+        """Returns this log with these fields added to every line."""
         bound = copy.copy(self)
         bound._fields = {**self._fields, **fields}
         return bound

@@ -22,7 +22,7 @@ COUNTS = {
     "retries": "Times it was asked again after a failure.",
     "refused_edits": "Edits that its may_edit forbids.",
 }
-"""The counts of a stage, and what they are."""
+"""The counts of a stage, each with its description."""
 COUNTS_BY_LABEL = {
     "decisions": ("action", "Decisions, by action. A failure counts as the hook's on_failure says."),
     "failures": ("cause", "Failures, by cause."),

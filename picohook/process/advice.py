@@ -20,7 +20,7 @@ _NOT_SET = re.compile(r"KeyError|unset|unbound|not set|must be set|not found|mis
 
 
 def advice(spec: HookSpec, program: str, said: str) -> str:
-    """The way out of a failure, in parentheses, from what the hook said about it; empty if it is not a typical one.
+    """Returns the way out of a failure, in parentheses, by the hook's own words; empty if the failure is not typical.
 
     `program` is the path of its program; empty if that is a shell, or not known.
     """

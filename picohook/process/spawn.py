@@ -25,7 +25,7 @@ class SpawnedProcess(Protocol):
 
     @property
     def pid(self) -> int:
-        """Its number in the host's PID namespace."""
+        """The process's number in the host's PID namespace."""
 
     @property
     def exit_code(self) -> int | None:

@@ -1,4 +1,4 @@
-"""Limits how many processes of a host start at once, so that each soon gets what it needs of the processors."""
+"""Limits how many processes of a host start at once, so that each gets a processor soon."""
 
 from __future__ import annotations
 

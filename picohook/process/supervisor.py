@@ -74,7 +74,7 @@ class _Life:
         self.logged = ""
         """The reason why it ended, if failed calls have logged that already; else empty."""
         self.ready = False
-        """Whether it has answered hello, so that there is no start to cancel any more."""
+        """Whether it has answered hello, after which its start cannot be cancelled."""
         self.starting = anyio.CancelScope()
         self.greeting = anyio.CancelScope()
 

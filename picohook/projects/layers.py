@@ -97,7 +97,7 @@ class Layers:
             raise TrustError(problems)
 
     def missing(self, known: Collection[str]) -> Iterator[Problem]:
-        """Trusted files that do not apply any more: to remove its configuration must not free a project from its hooks."""
+        """Trusted files that are gone: a project must not lose its hooks because its configuration was removed."""
         places = {_real(path) for path in self.places if known}
         read = {config.path for config in (*self.configs, *self.aside)}
         for path in map(Path, known):

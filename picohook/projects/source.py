@@ -52,7 +52,7 @@ class Source:
         """For each hook, its settings, and the state of the project's files that it runs."""
         self.warnings: tuple[Problem, ...] = ()
         self.layers: Layers
-        """The configuration that is in force: what was read first, or what a reload took over."""
+        """The configuration in force: the first one, or that of the last reload."""
 
     def read(self) -> Layers:
         """The configuration as it is now. Raises `ConfigError`, also if it needs trust and has none."""

@@ -75,7 +75,7 @@ def require_trust(config: Config) -> None:
 
 
 def states(config: Config) -> Digests:
-    """For each file that trust covers or covered, why it is not trusted; empty if it is. Raises `TrustError`."""
+    """For each file that trust covers or covered, the reason why it is not trusted; empty if it is. Raises `TrustError`."""
     known, now = trust_store.read().get(str(config.path)), _digests(config)
     if known is None:
         return dict.fromkeys(now, "is not trusted yet")
@@ -225,7 +225,7 @@ def _look(config: Config, spec: HookSpec) -> dict[str, tuple[str, Identity]]:
 
 
 def _digest_file(name: str) -> tuple[str, Identity]:
-    """The digest of a file, and its identity. The digest includes its real path, which decides what it imports."""
+    """The digest of a file, and its identity. The digest includes its real path, on which its imports depend."""
     path = os.path.realpath(name)
     digest = hashlib.sha256(os.fsencode(path) + b"\0")
     descriptor, _ = open_regular(path)

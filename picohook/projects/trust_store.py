@@ -32,7 +32,7 @@ class NewerStoreError(TrustError):
 
 
 def path() -> Path:
-    """The file. Raises `ConfigError` if the user has no directory for it."""
+    """The path of the file. Raises `ConfigError` if the user has no directory for it."""
     return user_places.configuration() / "trust.json"
 
 

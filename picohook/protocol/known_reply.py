@@ -1,6 +1,6 @@
 """Reads short plain replies by their bytes, without decoding them: an action, and maybe a reason.
 
-What is read here is what the codec would read. All other lines have to be decoded.
+The result is the same as the codec's. All other lines have to be decoded.
 """
 
 from __future__ import annotations

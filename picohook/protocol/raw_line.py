@@ -22,7 +22,7 @@ class RawLine:
     sent: bool
     """True if it went to the hook, False if it came from the hook."""
     data: bytes
-    """Its first bytes, without the newline."""
+    """The first bytes of the line, without the newline."""
     size: int
     """The number of bytes that it has in all, without the newline."""
     ended: bool = True

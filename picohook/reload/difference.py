@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Difference(NamedTuple):
-    """The names of hooks, by what a reload does with them."""
+    """The names of hooks, by their treatment in a reload."""
 
     before: tuple[str, ...]
     """The configuration's hooks that run."""

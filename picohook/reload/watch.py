@@ -23,7 +23,7 @@ class Reloadable(Protocol):
 
     @property
     def reloader(self) -> Reloader:
-        """Its reloader. Raises `PicohookError` if it has none."""
+        """The host's reloader. Raises `PicohookError` for a host without one."""
 
     async def reload(self) -> Reloaded:
         """Read the configuration again, and apply it."""

@@ -38,7 +38,7 @@ class Params(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """One method."""
+    """A method that can be called: its params, result and errors."""
 
     name: str
     summary: str
@@ -46,12 +46,12 @@ class Method:
     """Called with the context of the client's connection and the params."""
     params: type[BaseModel] = Params
     result: Schema = field(default_factory=lambda: TRUE)
-    """JSON Schema."""
+    """The JSON Schema of its result."""
     errors: tuple[int, ...] = ()
-    """Its own error codes, in addition to those of every method."""
+    """The method's own error codes, in addition to those of every method."""
 
     def bind(self, context: Any, params: Mapping[str, Any] | list[Any]) -> Call:
-        """The call with these params. Raises `RpcError`, which says what is wrong with them."""
+        """The call with these params. Raises `RpcError` for wrong params."""
         return functools.partial(self.call, context, self.read(params))
 
     def read(self, params: Mapping[str, Any] | list[Any]) -> BaseModel:

@@ -85,7 +85,7 @@ async def _lock(directory: int, path: str) -> None:
 
 
 def _require_free(path: str, noun: str) -> None:
-    """Raise `PicohookError` unless the path is free, or a socket at which no program listens any more."""
+    """Raise `PicohookError` unless the path is free, or a socket without a listening program."""
     try:
         mode = os.lstat(path).st_mode
     except FileNotFoundError:

@@ -29,7 +29,7 @@ class Handler(Protocol):
         """End when all open requests are answered."""
 
     def abort(self) -> None:
-        """End now."""
+        """End at once, without waiting for open requests."""
 
 
 class SocketServer:

@@ -31,7 +31,7 @@ class BrokenHookError(Exception):
 
 
 class Answer(dict[str, Any]):
-    """The hook's answer as it was sent, with its meaning for a host. Raises `BrokenHookError` if it is not a decision."""
+    """The hook's answer, unchanged, with its meaning for a host. Raises `BrokenHookError` if it is not a decision."""
 
     def __init__(self, stage: str, params: Mapping[str, Any], result: Mapping[str, Any]) -> None:
         super().__init__(result)

@@ -99,7 +99,7 @@ class Call(View):
     # For the server.
 
     def take(self, answer: object) -> None:
-        """Take what a handler returned. Raises `TypeError` or `ValueError` if that is not a decision."""
+        """Take a handler's result. Raises `TypeError` or `ValueError` if it is not a decision."""
         if answer is None or answer is self.decision or isinstance(answer, Marker):
             return
         if not isinstance(answer, dict):
@@ -166,7 +166,7 @@ class Call(View):
         return changed
 
     def _before(self) -> dict[str, Any]:
-        """Returns the payload as it was sent, decoded again."""
+        """Returns the payload that the host sent, decoded again."""
         return loads(self._line.decode()).get("params") or {}
 
     @classmethod

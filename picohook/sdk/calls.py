@@ -28,7 +28,7 @@ class BeforePrompt(Interception):
     def modify(
         self, *, prompt: str | None = None, messages: list[dict[str, Any]] | None = None, reason: str = ""
     ) -> Decision:
-        """Set these fields, and keep what was changed in place in them."""
+        """Set these fields, and keep changes that were made in place."""
         return self._modify(reason, {"prompt": prompt, "messages": messages})
 
     def retry(self, feedback: str = "", *, reason: str = "") -> Decision:
@@ -60,7 +60,7 @@ class BeforeLLM(Interception):
         system_prompt: str | None = None,
         reason: str = "",
     ) -> Decision:
-        """Set these fields, and keep what was changed in place in any of them."""
+        """Set these fields, and keep changes that were made in place."""
         fields = {"model": model, "messages": messages, "tools": tools, "options": options}
         return self._modify(reason, {**fields, "system_prompt": system_prompt})
 
@@ -99,7 +99,7 @@ class AfterLLM(Interception):
     """The number of characters of the text that the user has seen already. They cannot be changed."""
 
     def modify(self, *, response: dict[str, Any] | None = None, reason: str = "") -> Decision:
-        """Replace the response. Without one, keep what was changed in place in it."""
+        """Replace the response. Without one, keep changes that were made in place."""
         if response is not None:
             self._params["response"] = response
         return self._modify(reason, {})
@@ -129,7 +129,7 @@ class BeforeTool(OfTool, Interception):
     edits = ("tool", "arguments", "tool_kind", "affected_paths", "channel", "chat_id")
 
     def modify(self, *, tool: str | None = None, arguments: dict[str, Any] | None = None, reason: str = "") -> Decision:
-        """Set these fields, and keep what was changed in place in them."""
+        """Set these fields, and keep changes that were made in place."""
         return self._modify(reason, {"tool": tool, "arguments": arguments})
 
     def deny(self, reason: str = "") -> Decision:
@@ -184,7 +184,7 @@ class AfterTool(OfTool, Interception):
         artifact_tags: list[str] | None = None,
         reason: str = "",
     ) -> Decision:
-        """Set these fields of the result, and keep what was changed in place in it."""
+        """Set these fields of the result, and keep changes that were made in place."""
         fields = {"for_llm": for_llm, "for_user": for_user, "silent": silent, "is_error": is_error}
         return self._modify(reason, {**fields, "media": media, "artifact_tags": artifact_tags})
 
@@ -241,7 +241,7 @@ class BeforeFinish(Interception):
     model: str | None
 
     def modify(self, *, messages: list[dict[str, Any]] | None = None, reason: str = "") -> Decision:
-        """Replace the messages, or keep what was changed in place in them."""
+        """Replace the messages, or keep changes that were made in place."""
         return self._modify(reason, {"messages": messages})
 
     def retry(self, feedback: str = "", *, reason: str = "") -> Decision:
@@ -265,7 +265,7 @@ class AfterCompact(Interception):
     model: str | None
 
     def modify(self, *, messages: list[dict[str, Any]] | None = None, reason: str = "") -> Decision:
-        """Replace the messages, or keep what was changed in place in them."""
+        """Replace the messages, or keep changes that were made in place."""
         return self._modify(reason, {"messages": messages})
 
 

@@ -63,7 +63,7 @@ class Registry:
     def __init__(self, name: str, max_in_flight: int | None) -> None:
         self.name = name
         self.stages: dict[str, Handlers] = {}
-        """By method: `hook.before_tool`."""
+        """The handlers, by method: `hook.before_tool`."""
         self.observers: list[tuple[frozenset[str] | None, Handler]] = []
         """The handlers of events, each with its event kinds; None for all kinds."""
         self.closers: list[Callable[[], Any]] = []

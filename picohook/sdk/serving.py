@@ -48,7 +48,7 @@ class Server:
         self._writing = allocate_lock()
         self._greeted = False
         self._strange = False
-        """Whether something came that is not a request."""
+        """Whether a line came that is not a request."""
         self._last_failure = ""
         """The error of the handler of an event that failed last."""
         self._tail: list[bytes] = []
@@ -256,7 +256,7 @@ class Server:
             self._answer(call.id, body)
 
     def fail(self, call: Call, error: BaseException) -> None:
-        """Answer with an error that says what was raised and where. The traceback goes to stderr.
+        """Answer with an error that names the exception and its place. The traceback goes to stderr.
 
         A denial that was made before the error stands.
         """

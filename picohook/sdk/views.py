@@ -105,13 +105,13 @@ class Event(View):
 
     @property
     def kind(self) -> str:
-        """Its name, like `tool_exec_end`."""
+        """The name of the event, like `tool_exec_end`."""
         kind = str(self.params.get("Kind") or self.params.get("kind") or "")
         return words.RUNTIME_KINDS.get(kind, kind)
 
     @property
     def payload(self) -> dict[str, Any]:
-        """Its fields."""
+        """The fields of the event."""
         return self.params.get("Payload") or self.params.get("payload") or {}
 
     @property

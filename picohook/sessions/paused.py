@@ -35,7 +35,7 @@ VERSION: Final = 1
 
 
 class Step(DeferredModel):
-    """One call of a batch, and what was decided about it so far."""
+    """One call of a batch, and the decision about it so far."""
 
     call: ToolCall
     asked: dict[str, str] = Field(default_factory=dict)

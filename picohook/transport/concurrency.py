@@ -25,7 +25,7 @@ class ConcurrencyLimit:
         self._reactor = reactor
         self._numbers = itertools.count()
         self._queue: list[tuple[int, Waiter]] = []
-        """The calls that wait, in order of their numbers. The first `_served` of them do not wait any more."""
+        """The calls that wait, in order of their numbers. The first `_served` of them have stopped waiting."""
         self._served = 0
 
     async def acquire(self, deadline: float, name: str) -> None:

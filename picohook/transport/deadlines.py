@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
         @property
         def waiting(self) -> list[Any]:
-            """All of them."""
+            """All calls that wait."""
 
         def in_flight(self) -> int:
             """The number of calls in flight."""
 
         def pending_token(self, request_id: object) -> Any:
-            """The call with this number; None if it does not wait any more."""
+            """The call with this number; None if it has ended."""
 
 
 NEVER = float("inf")
@@ -96,6 +96,6 @@ class Deadlines:
 
 
 def shown_seconds(timeout: float) -> str:
-    """A timeout in seconds, as it was set. The fraction of a millisecond that passed before the call is rounded away."""
+    """Returns a timeout in seconds, rounded to milliseconds: a fraction passes before the call."""
     millis = math.ceil(round(timeout * 1000, 3))
     return f"{float(f'{millis / 1000:.3g}'):g}"

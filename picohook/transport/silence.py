@@ -1,4 +1,4 @@
-"""Finds out why a process did not answer hello: waits a little, then ends its input, and looks at what it writes."""
+"""Finds out why a process did not answer hello: waits a little, then ends its input, and reads its output."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class SilenceProbe:
         self._input_ended = False
 
     def output_seen(self, data: bytes) -> None:
-        """Note what the process has written."""
+        """Note output of the process."""
         self._output.settle(data)
 
     def ended(self) -> bool:

@@ -137,7 +137,7 @@ class _Report:
         self.hooks.append({**shown, **runs})
 
     def show(self, *, as_json: bool) -> None:
-        """Print it."""
+        """Print the report."""
         if as_json:
             output.data(
                 {

@@ -43,7 +43,7 @@ class _Language:
     programs: tuple[str, ...]
     """The programs it needs on the PATH."""
     needs: str
-    """A description of what it needs."""
+    """Its requirements, for people."""
     build: str = ""
 
 

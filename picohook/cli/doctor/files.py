@@ -24,7 +24,7 @@ def mistakes(error: ConfigError) -> Iterator[Finding]:
 
 
 def examine(found: Layers) -> Iterator[Finding]:
-    """Yields the findings about each file, and about what was noticed when files were looked for."""
+    """Yields the findings about each file, and about the search for files."""
     for note in found.notes:
         yield Finding(Level.WARNING, note.file, "configuration", note.message, note.hint)
     try:

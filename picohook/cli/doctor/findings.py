@@ -24,7 +24,7 @@ class Level(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One finding."""
+    """A result of an examination: its level, its subject and a message."""
 
     level: Level
     about: str

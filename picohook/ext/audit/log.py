@@ -1,4 +1,4 @@
-"""An audit log: what hooks were asked, what they answered and how each chain ended, in a file that shows later changes.
+"""An audit log: the questions, answers and outcomes of hooks, in a file that shows later changes.
 
 A record is written when a chain ends, before the caller gets the outcome: an approval is in the file before the tool runs.
 Payloads, and texts that may quote them, are left out unless they are wanted.

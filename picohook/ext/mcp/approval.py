@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ...sessions.base_session import BaseSession
 
 CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
-"""The member of `_meta` in which a newer client says with each request what it can do."""
+"""The member of `_meta` in which a newer client states its capabilities with each request."""
 OF_ROUNDS = ("requestState", "inputResponses")
 """The members of a call's params with which a newer client answers a question."""
 QUESTION = "picohook_approval"
@@ -88,7 +88,7 @@ class ClientApprover(FunctionHook):
         """The questions to newer clients by state: the call's digest, its expiry, and the state that it carried."""
 
     def initialized(self, params: dict[str, Any]) -> None:
-        """Take what an older client says about itself."""
+        """Take the capabilities of an older client from its greeting."""
         self._older_can_ask = _can_ask(params.get("capabilities"))
 
     def begin(self, params: dict[str, Any]) -> tuple[Round, dict[str, Any]]:

@@ -198,7 +198,7 @@ class Bridge:
             self._stream.send(error_line(identity, why))
 
     def _note_request(self, message: Message) -> dict[str, str]:
-        """Note what a message of the client asks. Returns the headers that go with it. Raises `ValueError`."""
+        """Note the subject of a client's message. Returns the headers that go with it. Raises `ValueError`."""
         method, params, identity = message.get("method"), message.get("params", {}), message.get("id")
         if method is None:
             return self._headers_of_older()

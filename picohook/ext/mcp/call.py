@@ -159,7 +159,7 @@ class HeldCall(Held):
         return response["result"].get("resultType", "complete")
 
     def _edited_line(self, own: ToolCall) -> bytes:
-        """The line for the server: the client's own, if hooks left the call as it was."""
+        """The line for the server: the client's own, if hooks did not change the call."""
         if own.tool == self.call.tool and encode(own.arguments) == encode(self.call.arguments):
             return self._line
         params = {**self._request["params"], "name": own.tool.removeprefix(self._prefix), "arguments": own.arguments}

@@ -191,7 +191,7 @@ class ClientFile:
 
 
 def _blank(found: re.Match[str]) -> str:
-    """Spaces in place of what is no JSON, so that all else stays where it is."""
+    """Returns spaces in place of a comment or a comma, so that all other text keeps its place."""
     return found[0] if found[1] else re.sub(r"[^\n]", " ", found[0])
 
 

@@ -41,13 +41,13 @@ class Changes(NamedTuple):
 
 
 class _Remote(NamedTuple):
-    """A remote server, in whatever words its client has for it."""
+    """A remote server of a client, in a common form."""
 
     url: str
     headers: dict[str, str]
-    """Its headers, as the client has them."""
+    """The server's headers, as the client has them."""
     named: dict[str, str]
-    """Its headers with a variable of the client's environment, such as `Bearer ${TOKEN}`."""
+    """The server's headers with a variable of the client's environment, such as `Bearer ${TOKEN}`."""
 
 
 class _NotGuardedError(Exception):

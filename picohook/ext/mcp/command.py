@@ -158,7 +158,7 @@ def mcp(
 
 
 def _server(command: list[str], url: str | None, headers: list[str]) -> tuple[list[str], list[str], str]:
-    """Returns what the server's tools are pinned under, the command that starts it, and a name for it."""
+    """Returns the key of the server's pins, the command that starts the server, and a name for it."""
     if url is None:
         if headers:
             raise typer.BadParameter("is for a server with a --url", param_hint="--header")

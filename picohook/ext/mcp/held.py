@@ -55,7 +55,7 @@ class Held:
         """The block in which it runs; None before that."""
         self.cancelled = False
         self.sent = False
-        """Whether it was forwarded."""
+        """Whether the request was forwarded."""
         self.held = 0
         """The bytes of it that wait for hooks."""
         self.answered = False
@@ -87,7 +87,7 @@ class Held:
         raise NotImplementedError
 
     async def _forward(self, line: bytes, send: Callable[[bytes], None]) -> tuple[bytes, Message]:
-        """Forward the request. Returns the line of its answer, and what it says."""
+        """Forward the request. Returns the line of its answer, and the message in it."""
         if self.cancelled:
             await anyio.lowlevel.checkpoint_if_cancelled()  # raises; nothing between here and `send` waits
         self.sent = True

@@ -146,7 +146,7 @@ def asks_model(result: Any) -> bool:
 
 
 def is_repeat(params: Any) -> bool:
-    """Whether these params answer what a result asked for."""
+    """Whether these params answer the questions of a result."""
     return type(params) is dict and ("inputResponses" in params or _is_state(params.get("requestState")))
 
 

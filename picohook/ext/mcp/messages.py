@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 Message: TypeAlias = dict[str, Any]
 _ENVELOPE = frozenset({"jsonrpc", "id", "method", "params", "result", "error"})
 CALL = frozenset({"name", "arguments", "task", "requestState", "inputResponses"})
-"""The members of a tool call's params that decide what it does."""
+"""The members of a tool call's params that decide its effect."""
 RESULT = frozenset({"content", "structuredContent", "isError", "resultType"})
 """The members of a tool's result that the proxy reads."""
 SAMPLING = frozenset(

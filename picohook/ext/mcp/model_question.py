@@ -118,7 +118,7 @@ def _plain(content: Any) -> Any:
 
 
 def _content(shown: Any) -> Any:
-    """Content for MCP, of what hooks left."""
+    """Returns the content that hooks left, in MCP's form."""
     if isinstance(shown, str):
         return {"type": "text", "text": shown}
     if not _is_content(shown):

@@ -58,11 +58,11 @@ class _Side:
     ) -> None:
         self.name = name
         self.ended = False
-        """Whether it sends nothing more."""
+        """Whether this side has sent its last line."""
         self.asked: dict[Any, str] = {}
-        """Its requests that have no answer, by id: their methods."""
+        """The methods of this side's requests that have no answer, by id."""
         self.held: dict[Any, Held] = {}
-        """Its requests that hooks decide on, by id, until they are answered."""
+        """This side's requests that hooks decide on, by id, until they are answered."""
         self.cancelled: dict[Any, None] = {}
         """The ids of its last requests that it cancelled. The other side may still answer them."""
         self.alone = True
@@ -216,7 +216,7 @@ class Proxy:
                 question.answered.set()
 
     def balance(self) -> None:
-        """Read from each side, or pause, depending on what the other side has not read."""
+        """Read from each side, or pause while the other side has too much to read."""
         client, server = self.client.stream, self.server.stream
         if self.client.ended or server.unsent > UNREAD or client.unsent > MOST_HELD:
             client.pause()

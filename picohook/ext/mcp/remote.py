@@ -19,7 +19,7 @@ VARIABLE = re.compile(r"\$\{(\w+)\}", re.ASCII)
 
 
 def command(url: str, headers: Sequence[str]) -> list[str]:
-    """The command of a program that passes on what it reads to the server at a URL, and prints what the server answers.
+    """Returns the command of a program that passes its input to the server at a URL, and prints the answers.
 
     Raises `PicohookError` if the extra `mcp` is not installed.
     """

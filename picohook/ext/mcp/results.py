@@ -60,7 +60,7 @@ def _block(media: Any) -> dict[str, Any]:
 def edited(response: dict[str, Any], before: ToolResult, after: ToolResult, *, newer: bool) -> dict[str, Any]:
     """The result of a tool as hooks left it.
 
-    Structured content says what the text says: if the text was changed, it is read from the new text, or left out.
+    Structured content has to match the text: if the text was changed, it is read from the new text, or left out.
     """
     was = response.get("result") or {}
     result = {name: value for name, value in was.items() if name not in RESULT} | made(after, newer=newer)
@@ -74,7 +74,7 @@ def edited(response: dict[str, Any], before: ToolResult, after: ToolResult, *, n
 
 
 def _repeats(structured: Any, text: str) -> bool:
-    """Whether the text says what the structured content says, as MCP asks servers to do."""
+    """Whether the text repeats the structured content, as MCP asks servers to do."""
     if _is_wrapped(structured) and structured["result"] == text:
         return True
     value = _value(text)

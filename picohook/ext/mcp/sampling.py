@@ -1,4 +1,4 @@
-"""Requests that ask a model, or answer what a result asked: held while hooks decide."""
+"""Requests to a model, and answers to a result's questions: held while hooks decide."""
 
 from __future__ import annotations
 

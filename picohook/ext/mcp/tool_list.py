@@ -91,7 +91,7 @@ class ToolList:
         return result_line(response["id"], {**result, "tools": list(left.values())})
 
     async def _without_changed(self, tools: dict[str, Tool]) -> dict[str, Tool]:
-        """The tools that are as they were pinned, or all of them if changed ones pass."""
+        """Returns the tools that match their pins; all tools if changed ones may pass."""
         new, changed = self._pins.compare(list(tools.values()))
         if new:
             await self._save()

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def answer_of(stage: Stage[Any], before: Payload, outcome: Outcome[Any]) -> dict[str, Any]:
-    """The answer with the same effect as this outcome of asking one hook, which did not fail. `before` is what it was asked.
+    """Returns the answer with the same effect as this outcome of one hook, which did not fail. `before` is the question.
 
     If an edit was refused, the reason says so too, for the trail of the host that asked, and a member lets that host count it.
     """

@@ -1,4 +1,4 @@
-"""The circuit breaker of a remote hook: when no worker answers any more, the hook is not asked for a while."""
+"""The circuit breaker of a remote hook: when no worker answers, the hook is not asked for a while."""
 
 from __future__ import annotations
 

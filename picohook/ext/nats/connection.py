@@ -275,7 +275,7 @@ class NatsConnection:
         return True
 
     async def _lasts(self, client: Client, ended: asyncio.Event) -> None:
-        """Returns when the connection has ended, or the server does not answer pings any more."""
+        """Returns when the connection has ended, or the server has stopped to answer pings."""
         import asyncio  # slow to import
 
         missed = 0

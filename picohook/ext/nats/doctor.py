@@ -137,7 +137,7 @@ async def _anonymous(server: str, settings: NatsSettings) -> Finding:
 
 
 async def _permissions(server: str, settings: NatsSettings, serves: list[str]) -> Finding:
-    """Try what this key must not do: nothing of it has an effect, not even where it is allowed."""
+    """Try the acts that this key must not allow. None of them has an effect, even where the server allows it."""
     tenant, other = settings.tenant, f"doctor-{secrets.token_hex(4)}"
     publish = [
         "doctor.anything",

@@ -300,12 +300,12 @@ class _Question:
         """The time when its host may be told of progress."""
 
     def give_up(self) -> None:
-        """The answer is not wanted any more."""
+        """Stop answering: the asker has given up."""
         self.scope.cancel()
 
 
 def _answer_head(message: Msg) -> dict[str, str]:
-    """The headers of an answer: the digest of the question as it came here."""
+    """The headers of an answer: the digest of the question as it arrived."""
     return {headers.NAME: hashlib.sha256(message.data).hexdigest()}
 
 

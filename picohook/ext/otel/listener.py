@@ -347,7 +347,7 @@ _VERDICTS = {
     words.MODIFY: ("modify", "modify"),
     words.PAUSE: ("escalate", "escalate"),
 }
-"""The verdict and the enforced action of the draft for an action. All others stop what was asked about: deny, and block."""
+"""The verdict and the enforced action of the draft for an action. All other actions deny, and block the call or the turn."""
 
 
 def _of_guardrail(stage: Stage[Any], encoded: Encoded[Any], asked: Asked[Any]) -> dict[str, str]:
@@ -373,7 +373,7 @@ def _of_guardrail(stage: Stage[Any], encoded: Encoded[Any], asked: Asked[Any]) -
 
 
 _OUTPUTS = frozenset({"after_llm", "after_tool", "before_finish", "after_compact"})
-"""The stages that are about what the model or a tool has returned."""
+"""The stages about the output of the model or of a tool."""
 
 
 def _about(stage: Stage[Any], payload: Payload) -> dict[str, str]:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 LACKS_MODEL, WAY_OUT = f"{NO_MODEL}: a host does not start", NO_MODEL_HINT
-"""Why a hook cannot be used, and what to do."""
+"""The reason why a hook cannot be used, and what to do."""
 
 
 def model_of(layers: Layers, config: Config) -> tuple[str, ModelTable] | None:

@@ -45,7 +45,7 @@ PASSES = frozenset({words.CONTINUE, words.MODIFY})
 
 
 class Prover:
-    """Asks the hooks of a host about canaries, at intervals, and keeps what they answered.
+    """Asks the hooks of a host about canaries, at intervals, and keeps their answers.
 
     `notice` is called with each proof.
     """
@@ -99,7 +99,7 @@ class Prover:
             wait = every * random.uniform(1 - SPREAD, 1 + SPREAD)  # noqa: S311
 
     async def prove(self) -> tuple[Proof, ...]:
-        """Ask about each canary once, one after another. Returns what was answered."""
+        """Ask about each canary once, one after another. Returns a proof of each."""
         proofs = []
         for gate, canary in tuple(self._canaries()):
             proof = await _prove(self._mounted, canary, gate)

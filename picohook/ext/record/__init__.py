@@ -1,4 +1,4 @@
-"""Records of what a host asks its hooks, and their replay."""
+"""Records of a host's questions to its hooks, and their replay."""
 
 from __future__ import annotations
 

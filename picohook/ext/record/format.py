@@ -98,7 +98,7 @@ class AnswerLine(Line):
     retries: int = 0
     params: dict[str, Any] | None = None
     answer: Any = None
-    """Its answer, if that was not a decision."""
+    """The hook's answer, if it was not a decision."""
 
 
 class EndLine(Line):
@@ -142,7 +142,7 @@ class WireLine(Line):
     sent: bool
     """True for a line that the hook received, False for one that it wrote."""
     line: str
-    """Its text, escaped. A long line is cut."""
+    """The text of a line that is not an answer, escaped. A long line is cut."""
 
 
 class CloseLine(Line):

@@ -88,7 +88,7 @@ class HookAsked:
     params: dict[str, Any]
     stands_in: bool
     again: bool
-    """Whether it is a guard that has decided before, in this chain or before a pause. It may not change anything now."""
+    """Whether a guard is asked again, in this chain or after a pause. Its second decision may not change anything."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,7 @@ class RecordedHook:
     """A hook of a record."""
 
     line: HookLine | None = None
-    """Its last line."""
+    """The last line of the record."""
     named: set[str] = field(default_factory=set)
     """The stages that its settings name."""
     stages: set[str] = field(default_factory=set)

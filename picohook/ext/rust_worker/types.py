@@ -23,7 +23,7 @@ class Message:
     content: Any = None
     """A text, or a list of parts."""
     more: dict[str, Any] = field(default_factory=dict)
-    """Its other fields: tool_calls, tool_call_id, ..."""
+    """The other fields of the message: tool_calls, tool_call_id, ..."""
 
     @classmethod
     def user(cls, text: str) -> Self:

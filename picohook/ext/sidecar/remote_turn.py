@@ -151,7 +151,7 @@ class RemoteTurn(Turn):
     # Outcomes.
 
     def _record(self, outcome: Outcome[Any], payload: Payload, decided: Collection[str] = ()) -> Outcome[Any]:
-        """Keep what the turn needs of an outcome, and emit its events. Raises `RetryLimitError`."""
+        """Keep the parts of an outcome that the turn needs, and emit its events. Raises `RetryLimitError`."""
         if outcome.stage == "before_llm" and outcome.action != words.RETRY:
             self.asked_with(outcome)
         if outcome.stage == "before_llm" and outcome.action in {words.CONTINUE, words.MODIFY}:

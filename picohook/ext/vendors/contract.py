@@ -1,9 +1,9 @@
 """The parts of a dialect: a table of events, and four pure functions, `encode`, `select`, `decode` and `merge`.
 
-A dialect whose handlers read what earlier ones have answered has a fifth, `chain`.
+A dialect whose handlers read earlier answers has a fifth, `chain`.
 
 A dialect is the contract of another system with its hooks. It starts no process and reads no clock. It gets the result of a
-handler, and returns what the result means.
+handler, and returns its meaning.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Rule(Settings):
     """The conditions under which a handler runs, and the effects that its result may have: all that a dialect knows of it."""
 
     at: str
-    """Its place in the file."""
+    """The handler's place in its file."""
     kind: Literal["command", "http", "prompt", "unsupported"] = "command"
     matcher: str = ""
     only_if: str = ""
@@ -165,7 +165,7 @@ class GroupAnswer(NamedTuple):
     asks: bool = False
     """Whether an approver has to say yes. Without an approver, the call is denied."""
     silent: bool = False
-    """From an approver: whether it leaves the decision to the other approvers. Without any, the call is denied."""
+    """Whether an approver leaves the decision to the other approvers. Without others, the call is denied."""
     blocks: bool = False
     """Whether it keeps the turn from ending."""
     failures: tuple[HookError, ...] = ()
@@ -189,7 +189,7 @@ class Dialect:
     unsupported: Mapping[str, str]
     """Fields, settings of a file and environment variables that picohook does not support, each with the reason."""
     encode: Callable[[str, Payload | Event, Facts], HandlerInput | None]
-    """Returns what the handlers of an event read about a payload; None if the event does not happen with it."""
+    """Returns the handlers' input about a payload; None if the event does not happen with it."""
     select: Callable[[str, Sequence[Rule], HandlerInput, Facts], list[int]]
     """Returns the indexes of the handlers that run."""
     decode: Callable[[str, Rule, HandlerResult, Failures], HandlerAnswer]

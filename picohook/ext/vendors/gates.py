@@ -18,7 +18,7 @@ from .spec import GroupSpec, Selection
 from .tools import known_name
 
 Ask: TypeAlias = Callable[[int, ToolCall], Awaitable[tuple[HandlerInput, HandlerResult] | None]]
-"""Runs the handler with this index. Returns what it reads and its result; None if the call does not match it."""
+"""Runs the handler with this index. Returns its input and its result; None if the call does not match it."""
 
 _SESSION = Meta(session_key="picohook-doctor")
 _SHOWN = 60
@@ -59,7 +59,7 @@ class _Trial:
         self._rule = spec.filter.handlers[index].rule
 
     async def finding(self) -> Finding:
-        """Ask about sample calls. Returns what they show. No tool is called."""
+        """Ask about sample calls. Returns a finding. No tool is called."""
         tools = list(tools_of(self._spec.filter, self._index))[:_MOST]
         if not tools:
             return self._finding(

@@ -1,6 +1,6 @@
 """Runs a group of handlers from another system's file, which answer as one hook.
 
-The dialect decides which handlers run, what they read, and what their answers mean together.
+The dialect chooses the handlers, makes their input, and joins their answers.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class _Blocks(NamedTuple):
     """The number of times that handlers have kept a turn from ending."""
 
     in_a_row: int
-    """Since a tool ran."""
+    """The blocks since a tool ran."""
     total: int
     messages: int
     """The number of messages that the turn had the last time."""
@@ -200,7 +200,7 @@ class HandlersHook(QueuedEventsHook):
         )
 
     async def result(self, index: int, payload: Payload, *, within: float) -> tuple[HandlerInput, HandlerResult] | None:
-        """Run one handler for a trial. Returns what it reads and its result; None if it does not match the payload."""
+        """Run one handler for a trial. Returns its input and its result; None if it does not match the payload."""
         handler_input, indexes = self._group.chosen(payload, self._facts())
         if handler_input is None or index not in indexes:
             return None

@@ -25,7 +25,7 @@ _MISSING = "picohook cannot be started here, so it cannot be asked: is it instal
 def shim_command(program: Sequence[str], arguments: Sequence[str], code: int) -> str:
     """Returns the command that asks picohook. It exits with this code if the program cannot be started, or is killed.
 
-    Its own `sh` makes that so in whatever shell the agent uses. No module of the project runs in place of picohook's.
+    It runs `sh` itself, so the agent's shell does not matter. No module of the project runs in place of picohook's.
     """
     run = (_APART if program == ANYWHERE else "") + shlex.join(program)
     return shlex.join(["sh", "-c", _RUN % (run, code, _MISSING, code), "picohook", *arguments])

@@ -61,7 +61,7 @@ class Handler(Settings):
     rule: Rule
     spec: HandlerSpec
     headers: dict[str, str] = Field(default_factory=dict)
-    """For a URL."""
+    """The headers of the request, for a handler with a URL."""
     header_env: tuple[str, ...] = ()
     """The environment variables that its headers may name."""
 

@@ -74,7 +74,7 @@ def _object(text: str) -> dict[str, Any]:
 
 
 def _table(printed: dict[str, Any], name: str) -> dict[str, Any]:
-    """An object in another, with plain names."""
+    """Returns the object at a key of another one, with plain names."""
     value = printed.get(name)
     return {_plain(key).replace("_", ""): inner for key, inner in value.items()} if isinstance(value, dict) else {}
 

@@ -39,7 +39,7 @@ class SessionStartParams(Params):
 
 
 class SessionParams(Params):
-    """The session."""
+    """The params of a method about a session: its id."""
 
     session: str
 

@@ -49,7 +49,7 @@ class PayloadMethod(Method):
 
 
 def _shared(params: dict[str, Any]) -> Meta | dict[str, Any]:
-    """The meta of an earlier request, if one had the same; else what was given.
+    """Returns the equal meta of an earlier request, or else the given one.
 
     The requests of one iteration have the same meta. It is validated once, and its bytes are made once.
     """
@@ -129,7 +129,7 @@ def outcome_json(outcome: Outcome[Any], *, with_payload: bool = True) -> bytes:
 
 
 class EmitParams(Params):
-    """An event."""
+    """The params of emit: an event."""
 
     kind: str
     payload: dict[str, Any] = Field(default_factory=dict)

@@ -44,7 +44,7 @@ class DecideOptions(Params):
 
 
 class DecideMethod(OptionalMethod):
-    """tool.decide."""
+    """The method tool.decide."""
 
     __slots__ = ()
     options = DecideOptions

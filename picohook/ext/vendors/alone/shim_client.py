@@ -1,4 +1,4 @@
-"""`picohook shim-client`: what the entries of a project's hook file run at each event."""
+"""`picohook shim-client`: the command in the entries of a project's hook file."""
 
 import posix
 import sys

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def encode(event: str, payload: Payload | Event, facts: Facts) -> HandlerInput | None:
-    """Returns what the handlers of an event read about a payload; None if the event does not happen with it."""
+    """Returns the handlers' input about a payload; None if the event does not happen with it."""
     call: ShownCall | None = None
     if isinstance(payload, Prompt) and EVENTS[event].stage != "before_prompt":
         return None

@@ -22,7 +22,7 @@ _PATCH_FIELDS = ("command", "patch", "input", "patch_text")
 
 
 def encode(event: str, payload: Payload | Event, facts: Facts) -> HandlerInput | None:
-    """Returns what the handlers of an event read about a payload; None if the event does not happen with it."""
+    """Returns the handlers' input about a payload; None if the event does not happen with it."""
     call: ShownCall | None = None
     if isinstance(payload, Prompt) and EVENTS[event].stage != "before_prompt":
         return None
@@ -95,7 +95,7 @@ def codex_call(tool: str, arguments: Mapping[str, Any], facts: Facts) -> ShownCa
 
 
 def patch(call: ShownCall) -> str:
-    """The patch that does what a call that writes or edits a file does."""
+    """Returns the patch with the same effect as a call that writes or edits a file."""
     path = call.input.get("file_path", "")
     if call.tool == "Write":
         lines = [f"*** Add File: {path}", *_lines("+", call.input.get("content"))]

@@ -22,7 +22,7 @@ _OF_PROMPT = frozenset({"sessionStart", "userPromptSubmitted", "userPromptTransf
 
 
 def encode(event: str, payload: Payload | Event, facts: Facts) -> HandlerInput | None:
-    """Returns what the handlers of an event read about a payload; None if the event does not happen with it."""
+    """Returns the handlers' input about a payload; None if the event does not happen with it."""
     base, call = BASE[event], None
     if isinstance(payload, ToolCall):
         if (isinstance(payload, ToolReturn) and payload.result.is_error) is not (base == "postToolUseFailure"):

@@ -162,7 +162,7 @@ RUNTIME = {
     "Agent": ("task", {}),
     "TodoWrite": ("update_todo", {}),
 }
-"""For the tools of the common table, Copilot's names for them and for their fields."""
+"""Copilot's names for the tools of the common table and for their fields."""
 CLAUDE_NAMES = {
     **{runtime: tool for tool, (runtime, _) in RUNTIME.items()},
     "powershell": "Bash",

@@ -25,7 +25,7 @@ _AS_CLAUDE = {
     "agentStop": "Stop",
     "subagentStop": "SubagentStop",
 }
-"""The events whose answers mean what they mean in Claude Code."""
+"""The events whose answers have the same meaning as in Claude Code."""
 BYPASS = "requestSandboxBypass"
 """With this argument, a call asks to leave the sandbox. A hook cannot allow that: its allow counts as no answer."""
 

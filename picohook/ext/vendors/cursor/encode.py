@@ -25,7 +25,7 @@ _IN_SUBAGENT = frozenset({"subagentStart", "subagentStop"})
 
 
 def encode(event: str, payload: Payload | Event, facts: Facts) -> HandlerInput | None:
-    """Returns what the handlers of an event read about a payload; None if the event does not happen with it."""
+    """Returns the handlers' input about a payload; None if the event does not happen with it."""
     call: ShownCall | None = None
     files: dict[str, str] = {}
     if isinstance(payload, ToolCall):

@@ -20,7 +20,7 @@ COMMON = (
 )
 ANSWERS = ("permission", "user_message", "agent_message", "continue")
 ALIASES = {"userMessage": "user_message", "agentMessage": "agent_message", "followupMessage": "followup_message"}
-"""The first names of fields, which handlers still answer with."""
+"""Earlier names of fields, which handlers may still use in answers."""
 UNSUPPORTED = {
     "model": "it is empty where the stage does not say it",
     "model_id": "it is not sent: picohook knows one name of a model",

@@ -1,4 +1,4 @@
-"""Builds what the next of Gemini CLI's handlers reads, where handlers run one after the other."""
+"""Builds the input of the next of Gemini CLI's handlers, where handlers run one after the other."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ _MCP = "mcp__"
 
 
 def encode(event: str, payload: Payload | Event, facts: Facts) -> HandlerInput | None:
-    """Returns what the handlers of an event read about a payload; None if the event does not happen with it."""
+    """Returns the handlers' input about a payload; None if the event does not happen with it."""
     call: ShownCall | None = None
     if isinstance(payload, Prompt | Finish) and payload.meta.parent_turn_id:
         return None  # a subagent of Gemini CLI is a tool call
