@@ -1,4 +1,4 @@
-# make demo    a scripted agent's turn through the example hooks
+# make demo    a scripted agent's turn through the example hooks, and through a hook of yours: make demo HOOK=./my_hook.sh
 # make quick   lint, types, the tests that start no process, and a few that do: after each change
 # make test    all tests
 # make check   all checks: lint, format, types, tests, coverage
@@ -68,7 +68,7 @@ help:
 	@sed -n '/^#/!q; s/^# \{0,1\}//p' Makefile
 
 demo: $(VENV)/.installed
-	@$(BIN)/python hooks_examples/demo.py
+	@$(BIN)/python hooks_examples/demo.py $(if $(HOOK),--hook $(HOOK))
 
 quick: $(VENV)/.installed-dev
 	$(BIN)/ruff check --quiet

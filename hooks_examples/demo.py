@@ -1,36 +1,36 @@
-"""Shows one turn of a scripted agent with the example hooks, step by step. It needs no network: the model's answers are below.
+"""Shows one turn of a scripted agent with the example hooks: what became of each call, and through which hook.
 
-Run it with: make demo, or: python hooks_examples/demo.py [CONFIG]
+    make demo
+    make demo HOOK=./my_hook.sh
+    python hooks_examples/demo.py [CONFIG] [--hook HOOK]
 
-The agent is the one in agents/plain_agent.py, with other tools and another script. The rest of this file shows the work of the
-hooks: a listener of the host notes what each hook saw, decided and changed.
+It needs no network: the model's answers are below. The agent is the one in agents/plain_agent.py, with other tools and another
+script. HOOK is a hook of your own, which is asked before the others: a directory that `picohook new` made, a configuration, or
+a program that is asked at before_tool.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
+import shutil
 import sys
-from typing import TYPE_CHECKING, Any, NamedTuple
+import textwrap
+from collections import Counter
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import anyio
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
-from picohook import Account, Host, Listener
+from picohook import Account, HookSpec, Host, Listener, Outcome, TrailEntry
 from picohook.config import load
 from picohook.model.conversation import calls_of
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, "agents"))
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE / "agents"))
 
 from plain_agent import Agent, scripted, use_this_python  # noqa: E402 - it is in the directory added above
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from picohook import Outcome, TrailEntry
 
 # The agent's tools, and the answers of its model.
 
@@ -66,214 +66,165 @@ SCRIPT: list[dict[str, Any]] = [
 ]
 
 
-# The report.
+# What the hooks did.
 
 
-class Answer(NamedTuple):
-    """The answer of one hook to one request."""
+class Act(NamedTuple):
+    """What one hook did at one stage."""
 
-    saw: str
-    changed: str
+    hook: str
+    word: str
+    detail: str
     entry: TrailEntry
 
 
-class Asked(NamedTuple):
-    """The answers of all hooks at one stage."""
-
-    outcome: Outcome[Any]
-    answers: list[Answer]
-
-
 class Observer(Listener):
-    """Notes every chain."""
+    """Notes what the hooks did about each call of a tool, and about the model."""
 
     def __init__(self) -> None:
-        self.asked: list[Asked] = []
+        self.acts: dict[str, list[Act]] = {}
+        self.outcomes: dict[str, list[Outcome[Any]]] = {}
 
     def begin(self, stage: Any, payload: Any) -> Account[Any]:
         return Chain(self, stage, payload)
 
 
 class Chain(Account[Any]):
-    """Notes one chain, hook by hook."""
+    """Notes what the hooks of one chain do."""
 
     def __init__(self, observer: Observer, stage: Any, payload: Any) -> None:
         super().__init__(stage, payload)
-        self.observer = observer
-        self.answers: list[Answer] = []
+        about = getattr(payload, "tool_call_id", None) or stage.name
+        self.acts = observer.acts.setdefault(about, [])
+        self.outcomes = observer.outcomes.setdefault(about, [])
 
     def asked(self, hook: Any, encoded: Any, asked: Any) -> None:
-        del hook
         before, after = encoded.payload.wire(), asked.encoded.payload.wire()
         changed = ", ".join(name for name in after if after[name] != before.get(name))
-        self.answers.append(Answer(brief(self.stage.name, before), changed, asked.entry))
+        word, detail = WORDS[asked.entry.action], changed
+        if asked.entry.action in {"respond", "deny_tool"}:
+            detail = asked.decision.reason if word == "denied" else str(asked.result.for_llm)
+        elif self.stage.approves:
+            word = "approved"
+        self.acts.append(Act(hook.name, word, asked.entry.error or detail, asked.entry))
 
     def concluded(self, outcome: Outcome[Any]) -> None:
-        self.observer.asked.append(Asked(outcome, self.answers))
+        self.outcomes.append(outcome)
+
+
+WORDS = {"continue": "", "modify": "changed", "respond": "answered", "deny_tool": "denied"}
+NEXT = "Next, a hook of your own:\n  picohook new my_hook && make demo HOOK=my_hook"
+COLOURS = {"changed": 33, "answered": 34, "denied": 31, "approved": 32, "allowed": 32, "bold": 1, "dim": 2}
 
 
 class Output:
-    """A logger for the host. It keeps the stderr of the hooks, and the warnings."""
+    """A logger for the host. It keeps the first warning about each hook, and the first about this machine, which spoils nothing."""
 
     def __init__(self) -> None:
-        self.stderr: dict[str, list[str]] = {}
-        self.warnings: list[str] = []
+        self.warnings: dict[str, str] = {}
         self.failures = 0
-        """How many warnings are about a hook. The others are about this machine, and spoil nothing."""
 
     def debug(self, event: str, **fields: Any) -> None: ...
 
-    def info(self, event: str, **fields: Any) -> None:
-        if event == "stderr":
-            self.stderr.setdefault(fields["hook"], []).append(fields["line"])
+    info = debug
 
     def warning(self, event: str, **fields: Any) -> None:
         self.failures += "hook" in fields
-        about = f"{fields.pop('hook', 'host')}: {event}"
-        self.warnings.append("".join([about, *(f", {name}: {value}" for name, value in fields.items())]))
+        about = fields.pop("hook", "host")
+        self.warnings.setdefault(
+            about, "".join([f"{about}: {event}", *(f", {name}: {value}" for name, value in fields.items())])
+        )
 
     error = warning
 
 
-def call_of(tool: str, arguments: dict[str, Any]) -> str:
-    return f"{tool}({', '.join(f'{name}={json.dumps(value)}' for name, value in arguments.items())})"
-
-
-def brief(stage: str, payload: dict[str, Any]) -> str:
-    """Return a summary of a payload."""
-    match stage:
-        case "before_llm":
-            said = len(payload["messages"])
-            return f"{said} message{'s' if said > 1 else ''}, {len(payload['tools'])} tools"
-        case "after_llm":
-            return str(payload["response"]["content"])
-        case "after_tool":
-            return str(payload["result"]["for_llm"])
-    return call_of(payload["tool"], payload["arguments"])
-
-
-STYLES = {
-    "continue": "dim",
-    "modify": "yellow",
-    "respond": "blue",
-    "deny_tool": "red",
-    "approved": "green",
-    "refused": "red",
-}
-
-
 class Screen:
-    """Prints the steps of the turn."""
+    """Prints the turn, in colour on a terminal."""
 
     def __init__(self) -> None:
-        terminal = sys.stdout.isatty()
-        plain = not terminal or bool(os.environ.get("NO_COLOR"))
-        self.console = Console(highlight=False, color_system=None if plain else "auto", width=None if terminal else 100)
-        self.steps = 0
-        self.failures = 0
+        self.plain = not sys.stdout.isatty() or bool(os.environ.get("NO_COLOR"))
+        self.width = min(shutil.get_terminal_size().columns, 100) if sys.stdout.isatty() else 80
 
-    def title(self, text: str) -> None:
-        self.console.print(Text(f"\n{text}", "bold"))
+    def line(self, text: str, right: str = "", style: str = "") -> None:
+        """Print a line that fits, with a word at its right end."""
+        room = self.width - (len(right) + 1 if right else 0)
+        text = text if len(text) <= room else text[: room - 1] + "…"
+        line = f"{text:{room}} {right}" if right else text
+        print(line if self.plain or not style else f"\x1b[{COLOURS[style]}m{line}\x1b[0m")
 
-    def turn(self, observer: Observer, messages: list[dict[str, Any]]) -> None:
-        """Print every step in the order of the conversation."""
-        of_model = [asked for asked in observer.asked if asked.outcome.stage in {"before_llm", "after_llm"}]
-        calls: dict[str, Any] = {}
-        for message in messages:
-            if message["role"] == "assistant":
-                (before, *after), of_model = of_model[:2], of_model[2:]
-                offered = ", ".join(tool["function"]["name"] for tool in before.outcome.payload.tools)
-                told = f"it is offered {offered}, and says: {message['content']}"
-                self.step("the model is asked", [before, *after], told)
-                calls = {call.tool_call_id or "": call for call in calls_of(message)}
-            elif message["role"] == "tool":
-                call = calls[message["tool_call_id"]]
-                asked = [
-                    one
-                    for one in observer.asked
-                    if getattr(one.outcome.payload, "tool_call_id", None) == message["tool_call_id"]
-                ]
-                style = "red" if asked[-1].outcome.action == "deny_tool" else ""
-                title = call_of(call.tool, call.arguments)
-                self.step(title, asked, f"the model is told: {message['content']}", style)
+    def text(self, text: str, style: str = "") -> None:
+        """Print a text that may be longer than a line."""
+        for line in textwrap.wrap(text, self.width, replace_whitespace=False, break_on_hyphens=False):
+            self.line(line, style=style)
 
-    def step(self, title: str, asked: list[Asked], result: str, style: str = "") -> None:
-        """Print one step: what each hook saw and decided, how long it took, and the outcome."""
-        self.steps += 1
-        self.title(f"{self.steps}  {title}")
-        self.table([row for one in asked for row in self.rows(one)])
-        self.columns("→", Text(result, style), 1)
-
-    def rows(self, asked: Asked) -> Iterator[tuple[Text, ...]]:
-        outcome, above = asked.outcome, ""
-        for place, (saw, changed, entry) in enumerate(asked.answers):
-            decided, detail = told(outcome, entry, changed)
-            self.failures += entry.error is not None
-            yield (
-                Text("" if place else outcome.stage, "bold"),
-                Text(entry.hook, "cyan"),
-                Text("the same" if saw == above else saw, "dim" if saw == above else ""),
-                Text(f"{decided}: {detail}" if detail else decided, "red" if entry.error else STYLES[decided]),
-                Text(f"{entry.duration * 1000:.1f} ms", "dim"),
-            )
-            above = saw
-
-    def table(self, rows: list[tuple[Text, ...]], *, header: bool = False) -> None:
-        table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, show_header=header, header_style="dim")
-        table.add_column("", width=1)
-        room = min(self.console.width, 100) - 43
-        for name, width in (("stage", 12), ("hook", 10), ("saw", room * 4 // 7)):
-            table.add_column(name, width=width, no_wrap=True, overflow="ellipsis")
-        table.add_column("decided", width=room - room * 4 // 7)
-        table.add_column("took", width=8, justify="right", no_wrap=True)
-        for row in rows:
-            table.add_row("", *row)
-        self.console.print(table)
-
-    def columns(self, name: str, text: str | Text, width: int) -> None:
-        """Print a name, and a text that may be longer than a line."""
-        table = Table.grid(padding=(0, 2, 0, 0))
-        table.add_column(width=1)
-        table.add_column(width=width, style="cyan")
-        table.add_column(overflow="fold")
-        table.add_row("", name, Text(text) if isinstance(text, str) else text)
-        self.console.print(table)
+    def step(self, title: str, became: str, acts: list[Act]) -> None:
+        """Print a call, what became of it, and each hook that did something about it."""
+        print()
+        self.line(title, became, "bold")
+        for act in acts:
+            if act.word or act.entry.error:
+                took = f"{act.entry.duration * 1000:.1f} ms"
+                self.line(f"  {act.hook:<12}{act.word:<10}{act.detail}", took, act.word)
+        if passed := len({act.hook for act in acts} - {act.hook for act in acts if act.word}):
+            self.line(f"  {passed} other{'s' * (passed > 1)} let it pass", style="dim")
 
 
-def told(outcome: Outcome[Any], entry: TrailEntry, changed: str) -> tuple[str, str]:
-    """Return the decision of a hook, and its details."""
-    decided: str = entry.action
-    if outcome.approved is not None:
-        decided = "approved" if decided == "continue" else "refused"
-    if entry.error:
-        return decided, entry.error
-    if decided == "modify":
-        return decided, changed
-    if entry.hook == outcome.hook:
-        return decided, outcome.reason or str(outcome.result.for_llm)
-    return decided, ""
+def became(outcomes: list[Outcome[Any]], acts: list[Act]) -> str:
+    """What became of a call of a tool."""
+    actions = {outcome.action for outcome in outcomes}
+    ends = next((WORDS[action] for action in ("deny_tool", "respond") if action in actions), "")
+    return ends or ("changed" if any(act.word == "changed" for act in acts) else "allowed")
 
 
-async def main(config: str) -> int:
+def hooks_of(hook: str) -> list[HookSpec]:
+    """A hook of the person's own, as its configuration has it, or asked at before_tool."""
+    path = Path(hook).resolve()
+    path = path / "picohook.toml" if path.is_dir() else path
+    if path.suffix in {".toml", ".yaml", ".json"}:
+        found = list(load(path).hooks)
+    else:
+        command = (sys.executable, str(path)) if path.suffix == ".py" else (str(path),)
+        found = [HookSpec(name=path.stem, command=command, stages=("before_tool",), on_failure="deny")]  # type: ignore[arg-type]
+    return [one.model_copy(update={"priority": min(one.priority, 1)}) for one in found]
+
+
+async def main(config: str, hook: str | None) -> int:
     use_this_python()
     show, output, observer, settings = Screen(), Output(), Observer(), load(config)
-    show.title(f"user: {QUESTION}")
-    async with Host(settings.hooks, timeouts=settings.timeouts, logger=output, listeners=[observer]) as host:
-        show.table([], header=True)
+    hooks = [*(hooks_of(hook) if hook else ()), *settings.hooks]
+    show.line(f"user: {QUESTION}", style="bold")
+    async with Host(hooks, timeouts=settings.timeouts, logger=output, listeners=[observer]) as host:
         async with host.session("session-1", agent_id="demo") as session:
             await Agent(session, scripted(SCRIPT), [read_file, save_note, bash], name="scripted").answer(QUESTION)
-        show.turn(observer, session.messages)
-        processes = [hook for hook in host.status().hooks if hook.pid]
-    show.title("Events, for which the agent did not wait, as the observers saw them")
-    for name in ("event_counter", "runtime_events"):
-        show.columns(name, "\n".join(output.stderr.get(name, [])), 15)
-    show.title(
-        f"{len(processes)} hook processes answered {sum(hook.calls for hook in processes)} questions, and were ended"
-    )
-    for warning in output.warnings:
-        show.columns("warning", warning, 15)
-    return 1 if show.failures or output.failures else 0
+        processes = [one for one in host.status().hooks if one.pid]
+    of_model = observer.acts.get("before_llm", []) + observer.acts.get("after_llm", [])
+    show.step("the model is asked", "changed", [*{(one.hook, one.word): one for one in of_model}.values()])
+    ends: Counter[str] = Counter()
+    for message in session.messages:
+        for call in calls_of(message) if message["role"] == "assistant" else ():
+            arguments = ", ".join(f"{name}={json.dumps(value)}" for name, value in call.arguments.items())
+            acts = observer.acts.get(call.tool_call_id or "", [])
+            end = became(observer.outcomes.get(call.tool_call_id or "", []), acts)
+            show.step(f"{call.tool}({arguments})", end, acts)
+            ends[end] += 1
+    print()
+    show.text(f"agent: {session.messages[-1]['content']}", "bold")
+    counts = ", ".join(f"{ends[word]} {word}" for word in ("allowed", "changed", "denied", "answered"))
+    asked = sum(one.calls for one in processes)
+    print()
+    show.text(f"{ends.total()} calls: {counts}. {len(processes)} processes of hooks answered {asked} questions.")
+    for warning in output.warnings.values():
+        show.text(f"warning  {warning}")
+    failed = any(act.entry.error for acts in observer.acts.values() for act in acts)
+    show.text(f"Your hook {hook} was asked first." if hook else NEXT)
+    return 1 if failed or output.failures else 0
 
 
 if __name__ == "__main__":
-    sys.exit(anyio.run(main, sys.argv[1] if len(sys.argv) > 1 else os.path.join(HERE, "picohook.toml")))
+    parser = argparse.ArgumentParser(description="Shows one turn of a scripted agent with hooks.")
+    parser.add_argument("config", nargs="?", default=str(HERE / "picohook.toml"))
+    parser.add_argument(
+        "--hook", help="a hook of your own: a directory of `picohook new`, a configuration, or a program"
+    )
+    given = parser.parse_args()
+    sys.exit(anyio.run(main, given.config, given.hook or None))

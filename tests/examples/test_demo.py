@@ -52,18 +52,18 @@ def run_in_terminal(**environment):
     return shown.decode()
 
 
-SAVE = 'save_note(text="sk-4f9a01cc7b52e8d3 opens the weather service. Take an umbrella.")'
+SAVE = 'save_note(text="sk-4f9a01cc7b52e8d3 opens the weather service. Take an …'
 
 
-def steps(shown):
-    """The steps, each as its title and its rows."""
-    found = []
-    for line in shown.splitlines():
+def calls(shown):
+    """The calls, each as its title with what became of it, and its rows."""
+    found = {}
+    for line in shown.split("agent: ")[0].splitlines()[1:]:
         if line and not line.startswith(" "):
-            found.append((line.split("  ", 1)[-1], []))
-        elif line.strip():
-            found[-1][1].append(line.strip())
-    return found
+            rows = found[line] = []
+        elif line:
+            rows.append(line)
+    return {tuple(title.rsplit(maxsplit=1)): rows for title, rows in found.items()}
 
 
 @pytest.fixture(scope="module", params=["picohook.toml", "picoclaw.json"])
@@ -73,58 +73,72 @@ def demo(request):
     return process.stdout
 
 
-def test_it_shows_each_step_of_the_turn_in_order(demo):
-    *titles, last = [title for title, _ in steps(demo)]
-    assert titles == [
-        "user: Do I need an umbrella in Berlin? And please look after my notes.",
-        "the model is asked",
-        'get_weather(city="Berlin")',
-        'read_file(path="/etc/passwd")',
-        "the model is asked",
-        SAVE,
-        'bash(command="ls notes")',
-        'bash(command="rm -rf notes")',
-        "the model is asked",
-        "Events, for which the agent did not wait, as the observers saw them",
+def test_it_shows_what_became_of_each_call_in_order(demo):
+    assert [*calls(demo)] == [
+        ("the model is asked", "changed"),
+        ('get_weather(city="Berlin")', "answered"),
+        ('read_file(path="/etc/passwd")', "denied"),
+        (SAVE, "changed"),
+        ('bash(command="ls notes")', "allowed"),
+        ('bash(command="rm -rf notes")', "denied"),
     ]
-    assert re.fullmatch("7 hook processes answered [0-9]+ questions, and were ended", last)
 
 
 @pytest.mark.parametrize(
-    ("step", "words"),
+    ("call", "row"),
     [
-        ("the model is asked", ["before_llm", "logger", "1 message, 3 tools", "continue", "ms"]),
-        ("the model is asked", ["weather", "the same", "modify: tools", "ms"]),
-        ('get_weather(city="Berlin")', ["weather", "the same", "respond: Berlin: 12 °C,", "ms"]),
-        ('read_file(path="/etc/passwd")', ["path_guard", "deny_tool: /etc/passwd", "ms"]),
-        (SAVE, ["redactor", "modify: arguments", "ms"]),
-        (SAVE, ["approve_tool", "path_guard", 'save_note(text="[redacted] open', "approved", "ms"]),
-        (SAVE, ["redactor", "modify: result", "ms"]),
-        ('bash(command="rm -rf notes")', ["approve_tool", "path_guard", "refused: rm is not on", "ms"]),
+        ("the model is asked", r"  weather     changed   tools +\S+ ms"),
+        ('get_weather(city="Berlin")', r"  weather     answered  Berlin: 12 °C, rain +\S+ ms"),
+        ('read_file(path="/etc/passwd")', r"  path_guard  denied    /etc/passwd is outside the workspace +\S+ ms"),
+        (SAVE, r"  redactor    changed   arguments +\S+ ms"),
+        (SAVE, r"  path_guard  approved +\S+ ms"),
+        (SAVE, r"  redactor    changed   result +\S+ ms"),
+        (SAVE, r"  3 others let it pass"),
+        ('bash(command="rm -rf notes")', r"  path_guard  denied    rm is not on the list of harmless commands +\S+ ms"),
     ],
 )
-def test_it_shows_each_hooks_decision_and_its_time(demo, step, words):
-    rows = [row for title, rows in steps(demo) if title == step for row in rows]
-    assert any(all(word in row for word in words) for row in rows)
+def test_each_hook_that_did_something_has_a_line_with_its_time(demo, call, row):
+    rows = next(rows for (title, _), rows in calls(demo).items() if title == call)
+    assert [line for line in rows if re.fullmatch(row, line)]
 
 
-@pytest.mark.parametrize(
-    "told",
-    [
-        "the model is told: Berlin: 12 °C, rain",
-        "the model is told: Tool execution denied by hook: /etc/passwd is outside the workspace",
-        "the model is told: saved, password: [redacted] (55 characters)",
-        "the model is told: shopping.md  travel.md",
-        "the model is told: Tool execution denied by approval hook: rm is not on the list",
-        "it is offered read_file, save_note, bash, get_weather, and says: I look it up.",
-        "event_counter    43 events: 23 llm_delta, 3 llm_request",
-        "info   agent.turn.start",
-        "warn   agent.tool.exec_skipped  bash",
-        "info   agent.turn.end  completed",
-    ],
-)
-def test_it_shows_the_outcome(demo, told):
-    assert told in demo
+def test_it_ends_with_what_happened_and_the_next_command(demo):
+    end = " ".join(demo.split("agent: ")[1].split())
+    assert re.fullmatch(
+        r"Yes: .* saved\. 5 calls: 1 allowed, 1 changed, 2 denied, 1 answered\. "
+        r"7 processes of hooks answered \d+ questions\. "
+        r"Next, a hook of your own: picohook new my_hook && make demo HOOK=my_hook",
+        end,
+    )
+
+
+def test_it_fits_eighty_columns_without_spaces_at_the_end_of_a_line(demo):
+    assert max(len(line) for line in demo.splitlines()) <= 80
+    assert [line for line in demo.splitlines() if line != line.rstrip()] == []
+
+
+GATE = """
+from picohook.sdk import HookApp
+app = HookApp("mine")
+@app.before_tool(tool="bash")
+def guard(call):
+    return call.deny("no shell today")
+app.run()
+"""
+
+
+def test_a_hook_of_ones_own_is_asked_before_the_others(tmp_path):
+    (tmp_path / "mine.py").write_text(GATE)
+    program = run("--hook", str(tmp_path / "mine.py"))
+    (tmp_path / "picohook.toml").write_text(
+        f"[hooks.mine]\ncommand = [{sys.executable!r}, 'mine.py']\nstages = ['before_tool']\n"
+    )
+    directory = run("--hook", str(tmp_path))
+    for process in (program, directory):
+        rows = calls(process.stdout)['bash(command="ls notes")', "denied"]
+        assert re.fullmatch(r"  mine        denied    no shell today +\S+ ms", rows[0])
+        assert " ".join(process.stdout.split()).endswith("was asked first.")
+        assert process.returncode == 0
 
 
 def test_it_is_plain_without_a_terminal(demo):
@@ -145,7 +159,7 @@ def test_a_hook_that_fails_shows_and_makes_the_demo_fail(tmp_path):
         """)
     process = run(str(tmp_path / "picohook.toml"))
     assert process.returncode == 1
-    assert "no such luck" in process.stdout
+    assert "no such luck" in " ".join(process.stdout.split())
 
 
 def test_a_warning_about_the_machine_shows_and_spoils_nothing(monkeypatch):
@@ -153,9 +167,8 @@ def test_a_warning_about_the_machine_shows_and_spoils_nothing(monkeypatch):
     demo = runpy.run_path(str(EXAMPLES / "demo.py"))
     output = demo["Output"]()
     output.warning("this machine cannot provide a tier", tier="namespace", why="mount: Invalid argument")
-    assert output.warnings == [
-        "host: this machine cannot provide a tier, tier: namespace, why: mount: Invalid argument"
-    ]
+    told = "host: this machine cannot provide a tier, tier: namespace, why: mount: Invalid argument"
+    assert output.warnings == {"host": told}
     assert output.failures == 0
     output.warning("ended", hook="logger", why="it exited")
     assert output.failures == 1
