@@ -118,7 +118,7 @@ COLOURS = {"changed": 33, "answered": 34, "denied": 31, "approved": 32, "allowed
 
 
 class Output:
-    """A logger for the host. It keeps the first warning about each hook, and the first about this machine, which spoils nothing."""
+    """A logger for the host. It keeps the first warning about each hook, and about this machine, which spoils nothing."""
 
     def __init__(self) -> None:
         self.warnings: dict[str, str] = {}
