@@ -1,14 +1,10 @@
-"""Counts and times of hooks: `picohook run --stats`, and `--prometheus`."""
+"""Counts and times of hooks: `picohook run --stats`."""
 
-import os
 from collections.abc import Mapping
 from typing import Any
 
 from ..engine.status import HostStatus
-from ..errors import PicohookError
 from ..observe.metrics import QUANTILES
-from ..wire import written_files
-from ..wire.text import escape
 from . import output
 
 _VERDICTS = {"failed": "denied only because a hook failed", "not_denied": "not denied"}
@@ -69,27 +65,3 @@ def ago(seconds: float) -> str:
 
 def _causes(counts: dict[str, Any]) -> str:
     return ", ".join(f"{count} {cause}" for cause, count in counts["failures"].items()) or "0"
-
-
-def write_prometheus(status: HostStatus, path: str) -> None:
-    """Write counts and times in Prometheus' text format, to stdout for `-`. Replaces a file in one step."""
-    from ..ext.prometheus.metrics import prometheus  # needs an extra
-
-    text = prometheus(status.wire())
-    if path == "-":
-        output.verbatim("\n".join(map(escape, text.rstrip("\n").split("\n"))))
-        return
-    try:
-        _replace(path, text.encode())
-    except OSError as error:
-        raise PicohookError(f"{escape(path)} cannot be written: {error.strerror}") from None
-
-
-def _replace(path: str, text: bytes) -> None:
-    if "\0" not in path and os.path.exists(path) and not os.path.isfile(path):  # a pipe, a terminal
-        with open(written_files.open_to_write(path, os.O_WRONLY), "wb") as file:
-            os.set_blocking(file.fileno(), True)
-            file.write(text)
-        return
-    with written_files.place(path) as found:
-        found.replace(text, mode=0o644)  # readable for the program that collects it

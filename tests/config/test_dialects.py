@@ -9,6 +9,7 @@ import pytest
 
 from picohook import Host, ToolCall, TrustError
 from picohook.cli.app import app
+from picohook.cli.doctor import files
 from picohook.config import load
 from picohook.projects import layers
 from picohook.projects.trust import require_trust, trust
@@ -102,7 +103,7 @@ def test_commands_check_list_and_examine_it(project: Path, capfd: pytest.Capture
     assert f"{project}: ok" in run("check")
     (listed,) = json.loads(run("list", "--json"))["configs"]
     assert listed == {"config": str(project), "layer": None, "dialect": "tiny", "hooks": 1}
-    assert "tiny format, 1 hook" in run("doctor")
+    assert any(finding.message == "tiny format, 1 hook" for finding in files.examine(layers.named(project)))
 
 
 @pytest.mark.anyio

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
+import picohook
 from picohook.cli.app import app
 
 OPTIONS = """
@@ -65,10 +70,24 @@ def run(capfd, tmp_path, monkeypatch):
     return run
 
 
-def test_an_option_of_a_package_adds_to_what_doctor_examines(install, run):
+@pytest.fixture
+def doctor(run, tmp_path):
+    """Runs `picohook doctor` in a process of its own, which may end before its threads. Returns what it prints."""
+    del run
+
+    def doctor(*arguments: str):
+        command = [sys.executable, "-m", "picohook", "doctor", *arguments]
+        path = os.pathsep.join((str(tmp_path), str(Path(picohook.__file__).parents[1])))
+        env = {**os.environ, "PYTHONPATH": path}
+        return subprocess.run(command, capture_output=True, text=True, env=env, check=False).stdout
+
+    return doctor
+
+
+def test_an_option_of_a_package_adds_to_what_doctor_examines(install, doctor):
     install("more", text=OPTIONS)
-    _, found = run("doctor", "--json", "--mutate", "gate", "--mutate=other")
-    found = [(one["about"], one["message"]) for one in json.loads(found)["findings"]]
+    examined = json.loads(doctor("--json", "--mutate", "gate", "--mutate=other"))
+    found = [(one["about"], one["message"]) for one in examined["findings"]]
     assert [one for one in found if one[0] in {"more", "gate", "other"}] == [
         ("more", "0 hooks may run"),
         ("gate", "it misses 3 of 100"),
@@ -122,9 +141,9 @@ def test_extensions_fails_and_names_each_package_that_cannot_be_used(install, ru
     assert both["why"].startswith("one_package 1.2 and two_package 1.2 both have 'mine' as one of their schemas")
 
 
-def test_doctor_warns_of_a_package_that_cannot_be_used(install, run):
+def test_doctor_warns_of_a_package_that_cannot_be_used(install, doctor):
     install("bad_package", text="extension = 3")
-    _, shown = run("doctor")
+    shown = doctor()
     assert "bad_package 1.2" in shown
     assert "extension: its entry point names a int" in shown
 

@@ -27,6 +27,7 @@ _READ = 1 << 16
 
 @app.command()
 def run(
+    context: typer.Context,
     script: Annotated[
         str, typer.Argument(metavar="SCRIPT", help="A file of JSON lines, or - for standard input.", show_default=False)
     ],
@@ -36,14 +37,6 @@ def run(
     with_stats: Annotated[
         bool, typer.Option("--stats", help="At the end, show counts and times of each hook and stage.")
     ] = False,
-    prometheus: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE",
-            help="At the end, write counts and times to a file, in Prometheus' text format; - is standard output.",
-            show_default=False,
-        ),
-    ] = None,
     audit: Audit = None,
     otel: Otel = False,
     record: Record = None,
@@ -65,13 +58,12 @@ def run(
     descriptor = given.open_source(script)
     work = partial(_run, descriptor, script, as_json)
     good, status = with_hooks(configured(config, picoclaw), work, audit=audit, otel=otel, record=record, wire=wire)
+    context.obj = status  # for options of extensions
     if with_stats:
         if as_json:
             output.data({"stats": status.wire()})
         else:
             stats.show(status)
-    if prometheus is not None:
-        stats.write_prometheus(status, prometheus)
     if not good:
         raise typer.Exit(1)
 
