@@ -423,6 +423,18 @@ def definitions():
 DEFINED = {*definitions(), *(f"Host.{name}" for name in dir(picohook.Host))}
 
 
+class TestTheContributingPage:
+    PAGE = (PACKAGE.parent / "CONTRIBUTING.md").read_text()
+
+    def test_each_file_of_the_thirty_defines_the_name_beside_it(self):
+        named = re.findall(r"^\| .* \| `(picohook/[\w/]+\.py)`: `(\w+)` \|$", self.PAGE, re.MULTILINE)
+        assert len(named) == 30
+        for file, name in named:
+            assert re.search(rf"^(async )?(def|class) {name}\b", (PACKAGE.parent / file).read_text(), re.MULTILINE), (
+                file
+            )
+
+
 class TestTheArchitecturePage:
     PAGE = (PACKAGE.parent / "docs/explanation/architecture.md").read_text()
 

@@ -44,7 +44,7 @@ class DecidedRequest(Decided):
         self._rounds = rounds
 
     async def ask(self) -> None:
-        """Asks Asks before_llm, and again with a hook's feedback. Sets `request` or `response`."""
+        """Asks before_llm, and again with a hook's feedback. Sets `request` or `response`."""
         self.operation = self.host.operation("model_call", self._given)
         with self.operation.work():
             await self._ask()

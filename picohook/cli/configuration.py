@@ -45,7 +45,7 @@ _SCRIPTS = (".py", ".sh", ".js", ".mjs", ".rb", ".pl")
 
 
 def either(positional: Path | None, named: Path | None) -> Path | None:
-    """Returns the path given as an argument or with --config. Raise `typer.BadParameter` if both are given."""
+    """Returns the path given as an argument or with --config. Raises `typer.BadParameter` if both are given."""
     if positional is not None and named is not None:
         raise typer.BadParameter(f"give one of {positional} and --config {named}")
     return positional or named
@@ -75,7 +75,7 @@ def configured(named: Path | None, picoclaw: PicoClaw | None = None) -> Layers:
 
 
 def connection_of(found: Layers) -> NatsSettings:
-    """Returns the connection to NATS that the configuration names. Raise `PicohookError` if it names none."""
+    """Returns the connection to NATS that the configuration names. Raises `PicohookError` if it names none."""
     if found.nats is None:
         files = ", ".join(str(config.path) for config in found.configs)
         raise PicohookError(f'{files}: has no table [nats] (such as: servers = ["nats://127.0.0.1:4222"])')
@@ -97,7 +97,7 @@ _WITH_PROGRAM = {"command", "run", "python"}
 
 
 def program(spec: HookSpec) -> str | None:
-    """Returns the program or module that a hook runs; None if it runs none. Raise `HookCrashedError` if it is missing."""
+    """Returns the program or module that a hook runs; None if it runs none. Raises `HookCrashedError` if it is missing."""
     if spec.kind not in _WITH_PROGRAM:
         return None
     if spec.python is None:

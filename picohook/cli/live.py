@@ -23,7 +23,7 @@ Row = Mapping[str, str]
 
 
 def begin(*, plain: bool) -> None:
-    """Let signals that end the program restore the terminal. Raise `typer.BadParameter` if a live view has none."""
+    """Let signals that end the program restore the terminal. Raises `typer.BadParameter` if a live view has none."""
     if not (plain or _is_terminal()):
         raise typer.BadParameter("a live view needs a terminal: use --once or --json")
     for number in (signal.SIGTERM, signal.SIGHUP):

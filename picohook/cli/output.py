@@ -90,7 +90,7 @@ def show(what: Any, *, cut: bool = False) -> None:
 
 
 def flush() -> None:
-    """Write buffered text, such as help. Raise `PicohookError` if stdout cannot be written, as all functions here do."""
+    """Write buffered text, such as help. Raises `PicohookError` if stdout cannot be written, as all functions here do."""
     _write("")
 
 

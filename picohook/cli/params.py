@@ -79,7 +79,7 @@ def question(stage: str, params: str) -> Ask:
 
 
 def script_line(data: bytes, number: int) -> Ask | Tell:
-    """Returns the question or event of a script's line. Raise `ConfigError` with all mistakes in it."""
+    """Returns the question or event of a script's line. Raises `ConfigError` with all mistakes in it."""
     problems = Problems(f"line {number}")
     try:
         document = _object(data, problems)
@@ -167,7 +167,7 @@ def complaint(error: ConfigError) -> str:
 
 
 def read_source(name: str) -> bytes:
-    """Returns the content of a file, or of standard input for `-`. Raise `typer.BadParameter` if it is too long for a line."""
+    """Returns the content of a file, or of standard input for `-`. Raises `typer.BadParameter` if it is too long for a line."""
     descriptor = open_source(name)
     try:
         return read_open(descriptor, words.MAX_LINE)

@@ -26,7 +26,7 @@ def require_writable(path: str, hint: str) -> None:
 
 
 def conclude(report: Report, junit: Path | None, *, as_json: bool) -> None:
-    """Print the report, and write JUnit's XML if asked. Raise `typer.Exit` if a MUST does not hold."""
+    """Print the report, and write JUnit's XML if asked. Raises `typer.Exit` if a MUST does not hold."""
     if junit is not None:
         try:
             reports.save(str(junit), reports.junit(report))

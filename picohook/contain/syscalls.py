@@ -19,7 +19,7 @@ LIBC = ctypes.PyDLL(None, use_errno=True)  # PyDLL keeps the interpreter's lock,
 
 
 class ignoring:  # noqa: N801 - contextlib.suppress, without its import
-    """Suppresses these errors."""
+    """Suppresses exceptions of these kinds."""
 
     def __init__(self, *kinds: type[Exception]) -> None:
         self.kinds = kinds

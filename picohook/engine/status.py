@@ -23,7 +23,7 @@ class ProofStatus:
     last_denial: float
     """The time when every harmful call was last denied, in seconds since the epoch; 0 if that never happened."""
     last_denial_age: float | None
-    """The seconds since then."""
+    """The seconds since the last denial."""
     proofs: Mapping[str, int]
     """The number of harmful calls that hooks were asked about, by verdict."""
     alarms: tuple[Mapping[str, Any], ...]

@@ -62,6 +62,6 @@ def read() -> dict[str, Digests]:
 
 @contextlib.contextmanager
 def changed() -> Iterator[Callable[[dict[str, Digests]], None]]:
-    """Keeps other programs from changing the file, and yields what replaces its table. Raises `ConfigError`."""
+    """Keeps other programs from changing the file. Yields a function that replaces its table. Raises `ConfigError`."""
     with files.place(path()) as place:
         yield lambda known: place.replace(files.encoded({"version": VERSION, "trusted": known}), mode=0o600)

@@ -142,7 +142,7 @@ class Turn(BaseTurn):
 
     @_step
     async def finish(self, response: LLMResponse | None = None, **about: Any) -> bool:
-        """before_finish. Returns whether the turn may end; if not, `messages` has the feedback.
+        """Asks before_finish. Returns whether the turn may end; if not, `messages` has the feedback.
 
         `about` has `model` and `system_prompt` for the hooks. By default they are those of the last request.
         """

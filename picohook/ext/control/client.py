@@ -23,7 +23,7 @@ Socket = Annotated[
 
 
 def ask(control: Path, method: str, params: Any = None, *, timeout: float | None = TIMEOUT) -> Any:
-    """Returns the host's answer to one request. Raise `PicohookError` if no answer comes, or if the answer is an error."""
+    """Returns the host's answer to one request. Raises `PicohookError` if no answer comes, or if the answer is an error."""
     with connected(control, timeout) as connection:
         return request(connection, method, params)
 
@@ -65,7 +65,7 @@ def send(connection: IO[bytes], method: str, params: Any = None) -> None:
 
 
 def receive(connection: IO[bytes]) -> Any:
-    """Returns the answer. Raise `ConfigError` if it lists mistakes of a configuration, `PicohookError` for another error."""
+    """Returns the answer. Raises `ConfigError` if it lists mistakes of a configuration, `PicohookError` for another error."""
     line = connection.readline()
     if not line:
         raise PicohookError("the host closed the connection without an answer")

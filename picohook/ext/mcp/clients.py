@@ -183,7 +183,7 @@ def _require_takeable(entry: Entry, found: _Remote) -> None:
 
 
 def _require_open(found: _Remote) -> None:
-    """Ask the server, without any secret, whether it takes messages. Raise `_NotGuardedError` if it says no."""
+    """Ask the server, without any secret, whether it takes messages. Raises `_NotGuardedError` if it says no."""
     kinds = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
     request = urllib.request.Request(found.url, PING, kinds)  # noqa: S310 - `host_of` lets only HTTP through
     try:

@@ -20,7 +20,7 @@ _ABOUT = 120
 
 @contextmanager
 def opened(name: str) -> Iterator[Record]:
-    """Open the record of this name, or standard input for `-`. Raise `typer.BadParameter` if it is damaged, or not a record."""
+    """Open the record of this name, or standard input for `-`. Raises `typer.BadParameter` if it is damaged or no record."""
     descriptor = given.open_source(name)
     with os.fdopen(descriptor, "rb", closefd=descriptor > 0) as file:
         try:

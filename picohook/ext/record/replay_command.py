@@ -112,7 +112,7 @@ def _run(
     picoclaw: PicoClaw | None,
     record: Path | None,
 ) -> None:
-    """Replay a record. Raise `typer.Exit` if a decision changed."""
+    """Replay a record. Raises `typer.Exit` if a decision changed."""
     known = _survey(name)
     if record is not None and record.exists() and os.path.samefile(record, name):
         raise typer.BadParameter("this is the record that is replayed: name another file", param_hint="--record")

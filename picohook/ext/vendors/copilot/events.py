@@ -171,4 +171,4 @@ CLAUDE_NAMES = {
     "rg": "Grep",
     "ask_user": "AskUserQuestion",
 }
-"""For Copilot's tools, Claude Code's names, which PascalCase events have."""
+"""Claude Code's names for Copilot's tools, which events in PascalCase have."""
