@@ -36,7 +36,7 @@ class AsyncioReactor:
     def soon(self, callback: Callable[[], None]) -> None:
         self._loop.call_soon(callback, context=self._context.copy())
 
-    def spawn(self, run: Callable[[], Coroutine[Any, Any, None]], ended: Callable[[], object]) -> None:
+    def spawn(self, run: Callable[[], Coroutine[Any, Any, None]], ended: Callable[[], object]) -> Callable[[], object]:
         def done(task: asyncio.Task[None]) -> None:
             self._tasks.discard(task)
             ended()
@@ -44,6 +44,7 @@ class AsyncioReactor:
         task = self._loop.create_task(run())
         self._tasks.add(task)  # the loop keeps no reference to it
         task.add_done_callback(done, context=self._context.copy())
+        return task.cancel
 
     def on_readable(self, fd: int, callback: Callable[[], object]) -> None:
         self._read.add(fd)

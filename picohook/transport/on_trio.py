@@ -37,14 +37,18 @@ class TrioReactor:
     def soon(self, callback: Callable[[], None]) -> None:
         self._token.run_sync_soon(callback)
 
-    def spawn(self, run: Callable[[], Coroutine[Any, Any, None]], ended: Callable[[], object]) -> None:
+    def spawn(self, run: Callable[[], Coroutine[Any, Any, None]], ended: Callable[[], object]) -> Callable[[], object]:
+        scope = trio.CancelScope()
+
         async def run_to_the_end() -> None:
             try:
-                await run()
+                with scope:
+                    await run()
             finally:
                 ended()
 
         trio.lowlevel.spawn_system_task(run_to_the_end, name=run, context=copy_context())
+        return scope.cancel
 
     def on_readable(self, fd: int, callback: Callable[[], object]) -> None:
         self._spawn(fd, "read", trio.lowlevel.wait_readable, callback)

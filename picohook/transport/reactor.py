@@ -119,10 +119,10 @@ class Reactor(Protocol):
     def soon(self, callback: Callable[[], None]) -> None:
         """Call back once, in the loop's next round."""
 
-    def spawn(self, run: Callable[[], Coroutine[Any, Any, None]], ended: Callable[[], object]) -> None:
-        """Run this in a task of its own, which callers do not cancel. It must not raise.
+    def spawn(self, run: Callable[[], Coroutine[Any, Any, None]], ended: Callable[[], object]) -> Callable[[], object]:
+        """Run this in a task of its own, which callers do not cancel. It must not raise. Returns what cancels it.
 
-        `ended` is called when the task has ended, also if the end of the event loop cancelled it.
+        `ended` is called when the task has ended, also if it was cancelled.
         """
 
     def on_readable(self, fd: int, callback: Callable[[], object]) -> None:

@@ -18,57 +18,70 @@ from ...transport.deadlines import Deadlines, shown_seconds
 from ...transport.reactor import Failure
 from ...wire import words
 from ...wire.text import show
-from . import headers, subjects
+from . import subjects
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from nats.aio.msg import Msg
 
+    from ...hooks.base import Question
     from ...model.decisions import Decision
     from ...model.stages import Stage
     from ...observe.log import Log
     from ...transport.reactor import Promise, Reactor
+    from .breaker import Breaker
     from .connection import Listening, NatsConnection
 
 ABSENT, BUSY, FORBIDDEN, DIGEST = "absent", "busy", "forbidden", "digest"
 BUSY_CODE = -32005
 """The code of a worker's error that has too many calls in flight. It has not begun this one."""
+NOBODY = "503"
+"""The status of the server's answer to a question that has no receiver."""
+LONGEST_NAME = 32
+"""The most letters and digits of a worker's name."""
 
 
 class Calls:
     """Asks the workers that serve a hook, and gives each answer to the call that waits for it.
 
-    Only the first answer to a call counts, and only if it repeats the digest of the question. All others are counted in `late`
-    and ignored.
+    Only the first answer to a call counts, and only if its subject repeats the digest of the question. All others are counted
+    in `late` and ignored.
     """
 
     def __init__(
         self,
         connection: NatsConnection,
         served: str,
+        breaker: Breaker,
         reactor: Reactor,
         log: Log,
         *,
         name: str,
         read: Callable[[Stage[Any], Reply], Decision],
     ) -> None:
-        """`served` is the hook's name at its workers, `name` its name here. `read` makes a decision of an answer."""
+        """`served` is the hook's name at its workers, `name` its name here. `read` makes a decision of an answer.
+
+        `breaker` is told of each answer.
+        """
         self._connection = connection
+        self._breaker = breaker
         self._reactor = reactor
         self._log = log
         self._name = name
         self._read = read
         self._served = served
         tenant, host = connection.settings.tenant, connection.host
-        self._subject_of = functools.cache(lambda stage: subjects.rpc(tenant, served, stage, host))
+        self._subject_of = functools.lru_cache(lambda stage, worker: subjects.rpc(tenant, served, stage, host, worker))
+        self._all_subjects = subjects.rpc(tenant, served, "*", host).partition("*")[0].lower()
         self._cancel_subject = subjects.cancel(tenant, served, host)
-        self._asked: set[str] = set()
-        """The subjects on which questions were asked."""
         self._inbox = f"{subjects.inbox(host)}.{secrets.token_hex(12)}"
         self._listening: Listening | None = None
         self._pending: dict[int, Promise] = {}
-        """The calls that wait for an answer, by their numbers. Each is about a stage, a digest and the name of a question."""
+        """The calls that wait for an answer, by their numbers.
+
+        Each is about a stage, the subject of its question, that of its reply, and the beginning of the subject of its answer.
+        """
         self._next = 1
         self._deadlines = Deadlines(reactor, self, self._timed_out)
         self._on_cancel = self._abandoned  # stored, because each lookup of a method makes an object
@@ -76,7 +89,7 @@ class Calls:
 
     async def open(self) -> None:
         """Listen for answers."""
-        self._listening = await self._connection.listen(f"{self._inbox}.*", self._received)
+        self._listening = await self._connection.listen(f"{self._inbox}.>", self._received)
 
     async def aclose(self) -> None:
         """Fail the calls in flight, and stop listening."""
@@ -103,37 +116,40 @@ class Calls:
 
     @property
     def is_refused(self) -> bool:
-        """Whether the server refused the inbox, or the subject of a stage that was asked."""
-        return any(map(self._connection.is_refused, (f"{self._inbox}.*", *self._asked)))
+        """Whether the server refused the inbox, or a question."""
+        refused = self._connection.refused
+        return self._connection.is_refused(f"{self._inbox}.>") or any(map(self._is_question, refused))
+
+    def _is_question(self, subject: str) -> bool:
+        return subject.startswith(self._all_subjects)
 
     # Asking.
 
-    async def call(  # noqa: PLR0917 - by position: it is called for every question
-        self, stage: Stage[Any], params: bytes, deadline: float, limit: float, now: float, question_id: str, trace: str
-    ) -> Decision:
-        """Ask. Returns the decision in the answer. Raises `HookError`."""
-        connection, subject = self._connection, self._subject_of(stage.name)
-        self._asked.add(subject)
-        if connection.refused and (connection.is_refused(subject) or connection.is_refused(f"{self._inbox}.*")):
+    async def call(self, question: Question[Any], worker: str, now: float) -> Decision:
+        """Ask this worker, or any. Returns the decision in the answer. Raises `HookError`."""
+        connection, stage, deadline = self._connection, question.stage, question.deadline
+        subject = self._subject_of(stage.name, worker)
+        if connection.refused and (connection.is_refused(subject) or connection.is_refused(f"{self._inbox}.>")):
             raise HookUnavailableError(connection.last_error, cause=FORBIDDEN, hook=self._name)
         if deadline <= now:
             raise HookTimeoutError("its deadline had passed before it was asked", hook=self._name)
         number = self._next
         self._next += 1
-        body = b'{"jsonrpc":"2.0","id":%d%b%b}' % (number, between_id_and_params(stage.method), params)
-        digest = hashlib.sha256(body).hexdigest()
-        head = {headers.NAME: headers.of_question(digest, deadline - now, question_id)}
-        if trace.isascii() and trace.isprintable() and trace:  # a line break would be another header
-            head[headers.TRACE_PARENT] = trace
+        body = b'{"jsonrpc":"2.0","id":%d%b%b}' % (
+            number,
+            between_id_and_params(stage.method),
+            question.shared.params(),
+        )
+        reply = f"{self._inbox}.{number}.{max(1, int((deadline - now) * 1000))}"
         promise = self._reactor.promise(self._on_cancel)
-        promise.about = stage, digest, question_id
+        promise.about = stage, subject, reply, f"{reply}.{hashlib.sha256(body).hexdigest()}."
         promise.request = number
         promise.deadline = deadline
-        promise.limit = limit
+        promise.limit = max(question.limit, deadline)
         promise.timeout = deadline - now
         self._pending[number] = promise
         try:
-            await connection.publish(subject, body, headers=head, reply=f"{self._inbox}.{number}")
+            await connection.publish(subject, body, reply)
         except BaseException as error:
             self._pending.pop(number, None)
             if isinstance(error, NatsError):
@@ -151,8 +167,8 @@ class Calls:
         if not connection.is_connected:
             self._fail(calls, str(connection.unreachable()), "unreachable")
         elif connection.refused:
-            if not connection.is_refused(f"{self._inbox}.*"):
-                calls = [call for call in calls if connection.is_refused(self._subject_of(call.about[0].name))]
+            if not connection.is_refused(f"{self._inbox}.>"):
+                calls = [call for call in calls if connection.is_refused(call.about[1])]
             self._fail(calls, connection.last_error, FORBIDDEN)
 
     def _fail(self, calls: list[Promise], why: str, cause: str) -> None:
@@ -178,15 +194,13 @@ class Calls:
 
     def _tell_workers(self, call: Promise) -> None:
         """Tell all workers that this call was cancelled."""
-        self._connection.post(
-            self._cancel_subject, encode({"id": call.about[2], "reply": f"{self._inbox}.{call.request}"})
-        )
+        self._connection.post(self._cancel_subject, encode({"reply": call.about[2]}))
 
     # Answers.
 
     def _received(self, message: Msg) -> None:
-        last = message.subject[len(self._inbox) + 1 :]
-        call = self._pending.get(int(last)) if last.isdecimal() else None
+        number = message.subject[len(self._inbox) + 1 :].partition(".")[0]
+        call = self._pending.get(int(number)) if number.isdecimal() else None
         if call is None:
             self.late += 1
             self._log.debug("ignored a late answer", line=show(message.data))
@@ -198,12 +212,13 @@ class Calls:
 
     def _outcome(self, promise: Promise, message: Msg) -> Any:
         """The decision in an answer, or a `Failure`; None for progress, after which the call still waits."""
-        stage, digest, _ = promise.about
-        head = message.headers or {}
-        if not message.data and head.get(headers.STATUS) == headers.NOBODY:
+        stage, _, reply, beginning = promise.about
+        if message.subject == reply and not message.data and (message.headers or {}).get("Status") == NOBODY:
             return self._failure(f"no worker serves {self._served!r}", ABSENT)
-        if head.get(headers.NAME) != digest:
+        worker = message.subject.removeprefix(beginning)
+        if len(worker) > LONGEST_NAME or not worker.isalnum():
             return self._failure("its answer is to another question: it does not repeat the digest", DIGEST)
+        self._breaker.answered(worker)
         is_late = self._reactor.now() > promise.deadline
         if not (stage.approves or is_late):
             digits, short = COMPACT.read(message.data)

@@ -107,9 +107,7 @@ class NatsConnection:
 
     # The interface.
 
-    async def publish(
-        self, subject: str, body: bytes, *, headers: dict[str, str] | None = None, reply: str = ""
-    ) -> None:
+    async def publish(self, subject: str, body: bytes, reply: str = "") -> None:
         """Send a message. It is written soon after. Raises `NatsError` if it cannot be sent."""
         client = self._client
         if client is None or not client.is_connected:
@@ -122,17 +120,17 @@ class NatsConnection:
         if waiting + size > MAX_OUTBOUND:
             raise NatsError(f"{waiting} bytes wait to be sent to the server", cause=UNREACHABLE)
         if not self._loop.is_here:
-            self._loop.soon(client.publish, subject, body, reply, headers)
+            self._loop.soon(client.publish, subject, body, reply)
             return
         try:
-            await client.publish(subject, body, reply, headers)
+            await client.publish(subject, body, reply)
         except Exception as error:  # nats-py raises many kinds
             raise NatsError(str(error) or type(error).__name__, cause=UNREACHABLE) from None
 
-    def post(self, subject: str, body: bytes, *, headers: dict[str, str] | None = None, reply: str = "") -> None:
+    def post(self, subject: str, body: bytes) -> None:
         """Send a message if that is possible now. Callbacks may call it."""
         if (client := self._client) is not None and client.is_connected:
-            self._loop.soon(client.publish, subject, body, reply, headers)
+            self._loop.soon(client.publish, subject, body)
 
     async def listen(self, subject: str, callback: Callable[[Msg], None], *, queue: str = "") -> Listening:
         """Call back with each message to this subject, in the host's loop. Works while there is no connection, too."""

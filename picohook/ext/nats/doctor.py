@@ -149,10 +149,10 @@ async def _permissions(server: str, settings: NatsSettings, serves: list[str]) -
     publish += [subjects.cancel(tenant, other, other)]
     listen = [(">", ""), ("_INBOX.>", ""), (f"{subjects.inbox(other)}.>", "")]
     if serves:
-        listen += [(subjects.rpc(tenant, name, "*", "*"), "") for name in serves]
+        listen += [(subjects.rpc(tenant, name, "*", "*", "*"), "") for name in serves]
     else:
         publish += [f"{subjects.inbox(other)}.x"]
-        listen += [(subjects.rpc(tenant, name, "*", "*"), name) for name in ("policy", "*")]
+        listen += [(subjects.rpc(tenant, name, "*", "*", "*"), name) for name in ("policy", "*")]
     refused: list[str] = []
     async with _connected(server, identity(settings), refused) as client:
         for subject in publish:
@@ -197,28 +197,23 @@ async def _answers(server: str, worker: NatsSettings, host: NatsSettings, hook: 
 
 
 async def _hanging(server: str, settings: NatsSettings) -> Finding:
-    kept, version = await anyio.to_thread.run_sync(partial(_hang, server, settings))
-    if kept:
+    if await anyio.to_thread.run_sync(partial(_hang, server, settings)):
         hint = f"set `ping_interval` and `ping_max` in its configuration: {_PAGE}"
         message = f"it keeps a connection that answers nothing for {_HANGS:g} s: workers that hang get questions"
         return Finding(Level.WARNING, server, "hanging", message, hint)
-    if version < (2, 10):
-        message = "before 2.10, a server sends no pings to a connection that gets questions: workers that hang get more"
-        return Finding(Level.WARNING, server, "hanging", message, "use a server of NATS 2.10 or newer")
     return Finding(Level.OK, server, "hanging", f"it ends a connection that answers nothing for {_HANGS:g} s")
 
 
-def _hang(server: str, settings: NatsSettings) -> tuple[bool, tuple[int, int]]:
-    """Connect, do nothing for a while. Returns whether the connection is still there, and the server's version."""
+def _hang(server: str, settings: NatsSettings) -> bool:
+    """Connect, do nothing for a while. Returns whether the connection is still there."""
 
-    async def hang() -> tuple[bool, tuple[int, int]]:
+    async def hang() -> bool:
         async with _connected(server, identity(settings), []) as client:
-            version = client.connected_server_version.major, client.connected_server_version.minor
             time.sleep(_HANGS)  # noqa: ASYNC251 - it stops this event loop, which is the point
             with contextlib.suppress(Exception):
                 await client.flush(_WAIT)  # type: ignore[arg-type]  # it takes fractions
-                return True, version
-            return False, version
+                return True
+            return False
 
     return asyncio.run(hang())
 

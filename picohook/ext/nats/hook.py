@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
-from binascii import crc32
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -16,12 +14,11 @@ from . import connection as states
 from .breaker import Breaker
 from .calls import ABSENT, BUSY, Calls
 from .connections import Connections
-from .subjects import token
+from .subjects import ANY
 
 if TYPE_CHECKING:
     from ...hooks.base import HostServices
     from ...model.decisions import Decision
-    from ...model.payloads import Payload
     from ...model.stages import Stage
     from ...protocol.messages import Reply
     from .connection import NatsConnection
@@ -63,10 +60,10 @@ class NatsHook(Hook):
         self._host = host
         self._connections = host.shared(Connections)
         self._connection = self._connections.of(self.spec.connection)
-        self._calls = Calls(self._connection, self.served, host.reactor, host.log, name=self.name, read=self._read)
+        self._calls = Calls(
+            self._connection, self.served, self.breaker, host.reactor, host.log, name=self.name, read=self._read
+        )
         self._ending = anyio.Event()
-        self._unnamed = secrets.token_hex(6)
-        self._questions = 0
         self._listening = anyio.Event()
         self._awaited_until = host.reactor.now() + (self.spec.hello_timeout or host.timeouts.hello)
 
@@ -119,54 +116,33 @@ class NatsHook(Hook):
             raise self.error or HookUnavailableError(
                 f"its breaker is open, no worker answers: {breaker.why}", cause=OPEN, hook=self.name
             )
-        stage, params, payload = question.stage, question.shared.params(), question.shared.payload
-        deadline, trace, answers = question.deadline, payload.meta.traceparent, breaker.answers
-        limit = max(question.limit, deadline)
-        name = self._question_id(stage, payload, params)
-        sent = 2 * question.retries + 1
+        worker, answers = breaker.worker(question.begun), breaker.answers
         try:
             try:
-                decision = await self._calls.call(
-                    stage, params, deadline, limit, question.begun, f"{name}/{sent}", trace
-                )
+                decision = await self._calls.call(question, worker, question.begun)
             except HookUnavailableError as error:
-                now = await self._second_try(error, deadline)
-                decision = await self._calls.call(stage, params, deadline, limit, now, f"{name}/{sent + 1}", trace)
+                now = await self._second_try(error, worker, question.deadline)
+                worker = ANY
+                decision = await self._calls.call(question, worker, now)
         except HookTimeoutError as error:
-            breaker.failed(str(error), answers, self._host.reactor.now())
+            breaker.failed(worker, str(error), answers, self._host.reactor.now())
             self._changed()
             raise
-        except (HookError, ValueError) as error:
-            if not isinstance(error, HookUnavailableError) or error.cause == BUSY:
-                breaker.answered()  # not with a decision, but a worker is there
-            raise
-        breaker.answered()
         if self._shown != "ready":
             self._changed()
         return decision
 
-    async def _second_try(self, error: HookUnavailableError, deadline: float) -> float:
+    async def _second_try(self, error: HookUnavailableError, worker: str, deadline: float) -> float:
         """Returns the time of a second try. Raises the error if it is too late, or a worker may have the question."""
-        wait = SECOND_TRY if error.cause == ABSENT else 0.0
+        if error.cause == ABSENT:
+            self.breaker.gone(worker)
+        wait = SECOND_TRY if error.cause == ABSENT and worker == ANY else 0.0
         now = self._host.reactor.now
         if error.cause not in _UNSEEN or now() + wait >= deadline:
             raise error
         if wait:
             await anyio.sleep(wait)
         return now()
-
-    def _question_id(self, stage: Stage[Any], payload: Payload, params: bytes) -> str:
-        """The name of a question: the same if it is asked again, and that of no other question.
-
-        A call with an id is asked again if the stage and the payload are the same.
-        """
-        meta, call = payload.meta, payload.__dict__.get("tool_call_id")
-        if call:
-            call = f"{token(call)}/{stage.name}/{crc32(params):08x}"
-        else:
-            self._questions += 1
-            call = f"{self._unnamed}-{self._questions}/{stage.name}/-"
-        return f"{token(meta.session_key or self._unnamed)}/{token(meta.turn_id)}/{call}/{token(self.name)}"
 
     def _read(self, stage: Stage[Any], answer: Reply) -> Decision:
         """The decision in an answer. Raises `HookError` or `ValueError` if it has none."""
@@ -183,7 +159,7 @@ class NatsHook(Hook):
         """The connection or the breaker may have changed: fail the calls that can get no answer, and tell the new state."""
         self._calls.connection_changed()
         if self._shown in _AWAY and self._connection.is_connected:
-            self.breaker.answered()  # the workers may be back with the server
+            self.breaker.close()  # the workers may be back with the server
         state = self.state
         if state == self._shown:
             return

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import re
 from functools import lru_cache
 
 PREFIX = "picohook.v1"
+LONGEST_REPLY = 2000
+"""The most bytes of a reply subject: the server ends a connection that publishes to one of twice this length."""
+LONGEST_TIME = 15
+"""The most digits of the milliseconds for an answer."""
 
 _OTHER = re.compile(rb"_(?=x)|[^A-Za-z0-9_-]")
 
@@ -16,9 +21,13 @@ def token(name: str) -> str:
     return _OTHER.sub(lambda found: b"_x%02x" % found[0][0], name.encode()).decode()
 
 
-def rpc(tenant: str, hook: str, stage: str, host: str) -> str:
+ANY = "any"
+"""The last token of a question's subject if any worker of the hook's queue group may answer it."""
+
+
+def rpc(tenant: str, hook: str, stage: str, host: str, worker: str = ANY) -> str:
     """The subject of questions of a host to a hook at a stage. Only this host may publish there. `*` is every stage or host."""
-    return f"{PREFIX}.rpc.{token(tenant)}.{token(hook)}.{stage}.{_host(host)}"
+    return f"{PREFIX}.rpc.{token(tenant)}.{token(hook)}.{stage}.{_host(host)}.{worker}"
 
 
 def cancel(tenant: str, hook: str, host: str) -> str:
@@ -31,9 +40,18 @@ def inbox(host: str) -> str:
     return f"_INBOX.{token(host)}"
 
 
-def is_own_inbox(subject: str, reply: str) -> bool:
-    """Whether the reply to a message on this subject goes only to the host that may publish there."""
-    return reply.startswith(f"_INBOX.{subject.rpartition('.')[2]}.")
+def is_inbox_of(host: str, reply: str) -> bool:
+    """Whether only the host with this token gets what is published below `reply`."""
+    return reply.startswith(f"_INBOX.{host}.") and len(reply) <= LONGEST_REPLY
+
+
+def seconds_left(reply: str) -> float:
+    """The seconds that the host gives for the answer, as the last token of the reply subject says; infinity if it says none.
+
+    They are no time of day, because clocks differ.
+    """
+    millis = reply.rpartition(".")[2]
+    return int(millis) / 1000 if len(millis) <= LONGEST_TIME and millis.isdecimal() else math.inf
 
 
 def _host(name: str) -> str:

@@ -6,7 +6,7 @@ import functools
 import hashlib
 import math
 import re
-from contextvars import copy_context
+import secrets
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -24,13 +24,13 @@ from ...transport.event_loop import current_reactor, is_cancellation
 from ...transport.reactor import PROGRESS
 from ...wire import words
 from ...wire.text import cut, explain, show
-from . import headers, subjects
+from . import subjects
 from .answers import answer_of
 from .calls import BUSY_CODE
 from .connection import LOGGED, WINDOW
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from nats.aio.msg import Msg
 
@@ -73,17 +73,14 @@ class NatsWorker:
         self._max_in_flight = max_in_flight
         self._grace = grace
         self._log = Log(logger)
-        self._scope = type(
-            anyio.CancelScope()
-        )  # that of this event loop, which `anyio.CancelScope` looks up at each call
+        self.name = secrets.token_hex(4)
+        """Its name in answers, and in the subject of questions to this worker alone."""
         self._ending = anyio.Event()
         self._changed = anyio.Event()
         self._idle = anyio.Event()
         self._serving: dict[str, list[Listening]] = {}
         self._calls: dict[str, _Question] = {}
         """The questions that are being answered, by the subject of the answer."""
-        self._context = copy_context()
-        """The context of each task that answers questions, so that no hook's variables get from one question to another."""
         self.busy = 0
         """Questions that were refused because too many were in flight."""
         self._logged = RateLimit(LOGGED, WINDOW)
@@ -134,6 +131,7 @@ class NatsWorker:
             asked, queue = functools.partial(self._asked, name), subjects.token(name)
             self._serving[name] = [
                 await listen(subjects.rpc(self._tenant, name, "*", "*"), asked, queue=queue),
+                await listen(subjects.rpc(self._tenant, name, "*", "*", self.name), asked, queue=queue),
                 await listen(subjects.cancel(self._tenant, name, "*"), self._cancelled),
             ]
 
@@ -152,8 +150,9 @@ class NatsWorker:
         return False
 
     async def _stop(self, name: str) -> None:
-        questions, cancels = self._serving.pop(name)
-        await questions.stop()
+        *questions, cancels = self._serving.pop(name)
+        for listening in questions:
+            await listening.stop()
         await cancels.stop(drain=False)
 
     async def _drain(self) -> None:
@@ -173,7 +172,7 @@ class NatsWorker:
     # Questions.
 
     def _asked(self, hook: str, message: Msg) -> None:
-        if not subjects.is_own_inbox(message.subject, message.reply):
+        if not subjects.is_inbox_of(message.subject.rsplit(".", 2)[1], message.reply):
             self.strange += 1
             if self._logged.take(self._reactor.now()):
                 reply = show(message.reply.encode())
@@ -183,22 +182,19 @@ class NatsWorker:
         elif len(self._calls) >= self._max_in_flight:
             self.busy += 1
             about = f"{len(self._calls)} questions are in flight at this worker"
-            line = _error(decode(message.data), BUSY_CODE, about)
-            self._connection.post(message.reply, line, headers=_answer_head(message))
+            self._connection.post(self._answer_subject(message), _error(decode(message.data), BUSY_CODE, about))
         else:
-            question = _Question(hook, message, self._reactor.now(), self._scope())
-            self._calls[message.reply] = question
-            work = functools.partial(self._answer, question)
-            self._context.copy().run(self._reactor.spawn, work, functools.partial(self._ended, question))
+            question = self._calls[message.reply] = _Question(hook, message, self._reactor.now())
+            work, ended = functools.partial(self._answer, question), functools.partial(self._ended, question)
+            question.give_up = self._reactor.spawn(work, ended)
 
     async def _answer(self, question: _Question) -> None:
         """Answer a question, unless it is cancelled or has no time left."""
         try:
-            with question.scope:
-                left = question.came + question.within - self._reactor.now()
-                if left > 0:
-                    PROGRESS.set(functools.partial(self._tell_progress, question))
-                    await self._reply(question.message, await self._line(question, left))
+            left = question.came + question.within - self._reactor.now()
+            if left > 0:
+                PROGRESS.set(functools.partial(self._tell_progress, question))
+                await self._reply(question.message, await self._line(question, left))
         except Exception as error:  # a fault of ours must not end the worker
             self._log.error("a question could not be answered", hook=question.hook, why=repr(error))
 
@@ -258,55 +254,50 @@ class NatsWorker:
         if now >= question.tells_at:
             question.tells_at = now + question.within / UPDATES
             line = b'{"jsonrpc":"2.0","method":"host.progress","params":{"id":%d}}' % question.number
-            self._connection.post(question.message.reply, line, headers=_answer_head(question.message))
+            self._connection.post(self._answer_subject(question.message), line)
 
     async def _reply(self, message: Msg, line: bytes) -> None:
         """Answer, or log why it is not possible."""
-        head = _answer_head(message)
+        subject = self._answer_subject(message)
         try:
             try:
-                await self._connection.publish(message.reply, line, headers=head)
+                await self._connection.publish(subject, line)
             except NatsError as error:
                 if error.cause != "too_large":
                     raise
                 shorter = _error(decode(message.data), HOOK_FAILED, f"its answer: {error}")
-                await self._connection.publish(message.reply, shorter, headers=head)
+                await self._connection.publish(subject, shorter)
         except NatsError as error:
             self._log.warning("an answer was not sent", subject=message.subject, why=str(error))
 
+    def _answer_subject(self, message: Msg) -> str:
+        """The subject of an answer has the digest of the question as it came here, and this worker's name."""
+        return f"{message.reply}.{hashlib.sha256(message.data).hexdigest()}.{self.name}"
+
     def _cancelled(self, message: Msg) -> None:
         reply = str(_object(message.data).get("reply"))
-        if reply in self._calls and subjects.is_own_inbox(message.subject, reply):
+        if reply in self._calls and subjects.is_inbox_of(message.subject.rpartition(".")[2], reply):
             self._calls[reply].give_up()
 
 
 class _Question:
     """A question that is being answered."""
 
-    __slots__ = ("came", "hook", "message", "number", "scope", "tells_at", "within")
+    __slots__ = ("came", "give_up", "hook", "message", "number", "tells_at", "within")
+    give_up: Callable[[], object]
+    """Called if the answer is not wanted any more."""
 
-    def __init__(self, hook: str, message: Msg, came: float, scope: anyio.CancelScope) -> None:
+    def __init__(self, hook: str, message: Msg, came: float) -> None:
         self.hook = hook
         self.message = message
         self.came = came
         """The time when it came."""
-        self.scope = scope
         self.number = 0
         """The id of its request."""
-        left = headers.seconds_left((message.headers or {}).get(headers.NAME, ""))
-        self.within = math.inf if left is None else left
+        self.within = subjects.seconds_left(message.reply)
         """The seconds that the host gave for its answer."""
         self.tells_at = -math.inf
         """The time when its host may be told of progress."""
-
-    def give_up(self) -> None:
-        """Stop answering: the asker has given up."""
-        self.scope.cancel()
-
-
-def _answer_head(message: Msg) -> dict[str, str]:
-    """The headers of an answer: the digest of the question as it arrived."""
-    return {headers.NAME: hashlib.sha256(message.data).hexdigest()}
 
 
 _STAGE_OF: Mapping[str, Stage[Any]] = {stage.method: stage for stage in STAGES.values()}

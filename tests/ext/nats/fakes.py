@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import secrets
 
 import anyio
 
-from picohook.ext.nats import headers, subjects
+from picohook.ext.nats import subjects
 from picohook.ext.nats.connection import NatsConnection
 from picohook.observe.log import Log
 from picohook.transport.event_loop import current_reactor
@@ -19,6 +21,7 @@ class FakeWorker:
         self.connection = connection
         self.settings = settings
         self.answer = answer
+        self.name = secrets.token_hex(4)
         self.questions = []
         self.cancelled = []
 
@@ -27,7 +30,10 @@ class FakeWorker:
         self.tasks = anyio.create_task_group()
         await self.tasks.__aenter__()
         self.listening = [
-            await self.connection.listen(subjects.rpc(tenant, "policy", "*", "*"), self._asked, queue="policy"),
+            await self.connection.listen(subjects.rpc(tenant, "policy", "*", "*", name), self._asked, queue="policy")
+            for name in (subjects.ANY, self.name)
+        ]
+        self.listening += [
             await self.connection.listen(subjects.cancel(tenant, "policy", "*"), self._cancelled),
         ]
         await self.connection.flush()
@@ -49,8 +55,8 @@ class FakeWorker:
         question = json.loads(message.data)
         for result in self.answer(question):
             body = result if "jsonrpc" in result else {"jsonrpc": "2.0", "id": question["id"], "result": result}
-            digest = body.pop("digest", message.headers[headers.NAME].split(" ")[0])
-            await self.connection.publish(message.reply, json.dumps(body).encode(), headers={headers.NAME: digest})
+            digest = body.pop("digest", hashlib.sha256(message.data).hexdigest())
+            await self.connection.publish(f"{message.reply}.{digest}.{self.name}", json.dumps(body).encode())
 
     def _cancelled(self, message):
         self.cancelled.append(json.loads(message.data))

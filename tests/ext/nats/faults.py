@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import collections
 import functools
+import hashlib
 import json
 import os
 import random
@@ -28,7 +29,7 @@ sys.path.append(str(Path(__file__).parent))
 from server import Server
 
 from picohook import HookSpec, Host, NatsError, NatsSettings, ToolCall
-from picohook.ext.nats import headers, subjects
+from picohook.ext.nats import subjects
 from picohook.ext.nats.connection import NatsConnection
 from picohook.observe.log import Log
 from picohook.transport.event_loop import current_reactor
@@ -86,7 +87,7 @@ class Liar:
     async def answer(self, message: object) -> None:
         question = json.loads(message.data)
         given = question["params"]["arguments"]
-        number, digest = given["n"], message.headers[headers.NAME].split(" ")[0]
+        number, digest = given["n"], hashlib.sha256(message.data).hexdigest()
         yes = {"approved": True, "action": "continue"}
         no = {"approved": False} if given["stage"] == "approve_tool" else {"action": "deny_tool"}
         no["reason"] = str(number)
@@ -105,7 +106,7 @@ class Liar:
             await anyio.sleep(wait)
             body = json.dumps({"jsonrpc": "2.0", "id": of, "result": result}).encode()
             try:
-                await self.connection.publish(message.reply, body, headers={headers.NAME: about})
+                await self.connection.publish(f"{message.reply}.{about}.liar", body)
             except NatsError:
                 return
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 
 import anyio
@@ -13,8 +12,8 @@ from rows import each
 from server import Server
 
 from picohook import FunctionHook, HookSpec, Host, NatsSettings, PicohookError, ToolCall
-from picohook.ext.nats import headers, subjects
-from picohook.ext.nats.breaker import FAILURES
+from picohook.ext.nats import subjects
+from picohook.ext.nats.breaker import EVERY, FAILURES
 
 pytestmark = pytest.mark.anyio
 
@@ -29,16 +28,6 @@ def answers(*results):
 
 def failure(outcome):
     return outcome.trail[0].failure
-
-
-def asked(question):
-    """The digest, the milliseconds and the id in the header of a question."""
-    return question.headers[headers.NAME].split(" ")
-
-
-def name_and_try(question):
-    name, _, number = asked(question)[2].rpartition("/")
-    return name, number
 
 
 class TestAnswers:
@@ -56,18 +45,18 @@ class TestAnswers:
         async with serving(answers(edit)), host() as it:
             assert (await it.before_tool(CALL)).payload.arguments == {"command": "ls"}
 
-    async def test_the_body_is_the_request_of_the_protocol_and_headers_say_the_rest(self, host, serving, settings):
+    async def test_the_body_is_the_request_of_the_protocol_and_the_reply_subject_says_the_time(
+        self, host, serving, settings
+    ):
         async with serving(answers({})) as worker, host() as it:
             await it.before_tool(CALL)
         (message,) = worker.questions
-        question, (digest, left, name) = json.loads(message.data), asked(message)
+        question = json.loads(message.data)
         assert (question["jsonrpc"], question["method"]) == ("2.0", "hook.before_tool")
         assert question["params"]["arguments"] == {"command": "rm -rf /"}
-        assert digest == hashlib.sha256(message.data).hexdigest()
-        assert name.split("/")[1:4] == ["", "c1", "before_tool"]
-        assert 0 < int(left) <= 20_000
-        assert message.subject == f"picohook.v1.rpc.{settings.tenant}.policy.before_tool.host"
+        assert message.subject == f"picohook.v1.rpc.{settings.tenant}.policy.before_tool.host.any"
         assert message.reply.startswith("_INBOX.host.")
+        assert 0 < int(message.reply.rpartition(".")[2]) <= 20_000
 
     async def test_N5_only_the_first_of_two_answers_counts(self, host, serving):
         async with serving(answers({}, DENY)), host() as it:
@@ -94,31 +83,6 @@ class TestAnswers:
         progress = {"jsonrpc": "2.0", "method": "host.progress", "params": {}}
         async with serving(answers(progress, YES)), host() as it:
             assert (await it.approve_tool(CALL)).approved is True
-
-
-class TestTheIdOfAQuestion:
-    async def test_it_is_that_of_no_other_question(self, host, serving):
-        async with serving(answers({"approved": True})) as worker, host() as it, host() as another:
-            nameless = ToolCall(tool="bash")
-            changed = CALL.model_copy(update={"arguments": {"command": "ls"}})
-            for call in (CALL, changed, nameless, nameless):
-                await it.before_tool(call)
-            await it.approve_tool(CALL)
-            await another.before_tool(CALL)  # without a session, only the host tells the two apart
-        assert len({name_and_try(one) for one in worker.questions}) == 6
-
-    async def test_a_question_that_is_asked_again_keeps_its_name_and_counts_the_tries(self, host, serving):
-        refused = {"jsonrpc": "2.0", "id": 1, "error": {"code": -32000, "message": "the hook crashed"}}
-
-        def answer(question):
-            return [{**refused, "id": question["id"]}]
-
-        async with serving(answer) as worker, host(retry=2) as it:
-            await it.before_tool(CALL)
-        names, tries = zip(*map(name_and_try, worker.questions), strict=True)
-        assert len(set(names)) == 1
-        assert sorted(tries, key=int) == list(tries)
-        assert len(set(tries)) == 3
 
 
 class TestAbsence:
@@ -153,7 +117,7 @@ class TestAbsence:
                     await worker.changed.wait()
         assert (outcome.action, failure(outcome)) == ("deny_tool", "timeout")
         (message,) = worker.questions
-        assert worker.cancelled == [{"id": asked(message)[2], "reply": message.reply}]
+        assert worker.cancelled == [{"reply": message.reply}]
 
     @ON_BOTH
     async def test_a_caller_that_gives_up_cancels_the_call(self, host, serving):
@@ -175,8 +139,8 @@ class TestAbsence:
 
         async with serving(busy_first) as worker, host() as it:
             assert (await it.approve_tool(CALL)).approved is True
-        (name, first), (same, second) = map(name_and_try, worker.questions)
-        assert (same, first, second) == (name, "1", "2")
+        first, second = (json.loads(question.data) for question in worker.questions)
+        assert (first["params"], first["id"] + 1) == (second["params"], second["id"])
 
     async def test_N4_workers_that_stay_busy_are_a_failure(self, host, serving):
         def busy(question):
@@ -221,7 +185,7 @@ class TestAbsence:
                 assert failure(outcomes[0]) == "unreachable"
                 (hook,) = it.hooks
                 for _ in range(FAILURES):
-                    hook.breaker.failed("it was slow", hook.breaker.answers, anyio.current_time())
+                    hook.breaker.failed(subjects.ANY, "it was slow", hook.breaker.answers, anyio.current_time())
                 assert failure(await it.before_tool(CALL)) == "unreachable"  # though the breaker is open
                 server.start()
                 assert await connection.connected(20)
@@ -284,6 +248,35 @@ class TestTheBreaker:
                     tasks.start_soon(ask)
                 await anyio.sleep(0.1)
         assert set(outcomes) == {None, "timeout"}
+
+
+class TestHungWorkers:
+    """A server before NATS 2.10 keeps a worker that hangs."""
+
+    async def test_questions_go_to_workers_that_answer_but_for_a_few(self, host, serving):
+        async with serving(answers()) as hung, serving(answers({})) as living, host(timeout=0.05) as it:
+            for _ in range(10 * EVERY):
+                await it.before_tool(CALL)
+            assert len(hung.questions) < 30
+            assert len(hung.questions) + len(living.questions) == 10 * EVERY
+
+    async def test_one_that_answers_again_gets_questions_again(self, host, serving):
+        async with serving(answers()) as hung, serving(answers({})), host(timeout=0.05) as it:
+            while not hung.questions:
+                await it.before_tool(CALL)
+            hung.answer, seen = answers({}), len(hung.questions)
+            with anyio.fail_after(20):
+                while len(hung.questions) < seen + 50:
+                    assert failure(await it.before_tool(CALL)) is None
+
+    async def test_one_that_ended_is_not_missed(self, host, serving):
+        async with serving(answers({})), host(timeout=0.05) as it:
+            async with serving(answers({})) as ends:
+                while not ends.questions:
+                    await it.before_tool(CALL)
+                (hook,) = it.hooks
+                hook.breaker.failed("another", "it hangs", 0, anyio.current_time())
+            assert [failure(await it.before_tool(CALL)) for _ in range(10)] == [None] * 10
 
 
 class TestTheFallback:

@@ -15,7 +15,7 @@ import pytest
 from loops import ON_BOTH
 
 from picohook import FunctionHook, HookSpec, Host, LLMRequest, LLMResponse, Prompt, ToolCall, ToolReturn
-from picohook.ext.nats import headers, subjects
+from picohook.ext.nats import subjects
 from picohook.ext.nats.worker import NatsWorker
 
 pytestmark = pytest.mark.anyio
@@ -280,14 +280,14 @@ async def test_questions_that_come_at_the_same_time_are_all_answered_also_if_som
     assert all(reason == str(number) for number, reason in answered)
 
 
-async def asked_by_hand(connection, settings, *headers_of_each, answers_wanted=1):
-    """Ask the same question once for each of these headers, and return the answers, until there are as many as are wanted."""
+async def asked_by_hand(connection, settings, *times, answers_wanted=1):
+    """Ask the same question once for each of these times, and return the answers, until there are as many as are wanted."""
     answers, subject = [], f"_INBOX.hand.{settings.tenant}"
-    listening = await connection.listen(subject, answers.append)
+    listening = await connection.listen(f"{subject}.>", answers.append)
     question = b'{"jsonrpc":"2.0","id":1,"method":"hook.before_tool","params":{"tool":"bash","arguments":{}}}'
-    for given in headers_of_each:
+    for given in times:
         rpc = subjects.rpc(settings.tenant, "policy", "before_tool", "hand")
-        await connection.publish(rpc, question, headers=given, reply=subject)
+        await connection.publish(rpc, question, f"{subject}.{given}")
     with anyio.fail_after(20):
         while len(answers) < answers_wanted:
             await anyio.sleep(0.01)
@@ -311,7 +311,7 @@ async def test_a_question_that_comes_twice_is_answered_once(served, other, setti
             go_on.set()
 
         tasks.start_soon(let_go)
-        assert len(await asked_by_hand(connection, settings, {}, {})) == 1
+        assert len(await asked_by_hand(connection, settings, "x", "x")) == 1
         assert (len(asked), worker.in_flight) == (1, 0)
 
 
@@ -326,16 +326,16 @@ read -r end
 async def test_a_hook_that_still_works_gets_more_time_from_the_asking_host_too(other, settings):
     slow = HookSpec(name="policy", command=("sh", "-c", SLOW), stages=("before_tool",))
     async with Serving(other(), slow), other() as connection:
-        told = await asked_by_hand(connection, settings, {headers.NAME: "- 9000 id"}, answers_wanted=2)
+        told = await asked_by_hand(connection, settings, 9000, answers_wanted=2)
     answers = [json.loads(message.data) for message in told]
     assert {"jsonrpc": "2.0", "method": "host.progress", "params": {"id": 1}} in answers
     assert {"jsonrpc": "2.0", "id": 1, "result": {"action": "continue"}} in answers
 
 
-@pytest.mark.parametrize("digits", [400, 5000])
+@pytest.mark.parametrize("digits", [16, 1900])
 async def test_a_time_that_no_clock_has_is_no_limit(served, other, settings, digits):
     async with served(lambda _: None), other() as connection:
-        (answer,) = await asked_by_hand(connection, settings, {headers.NAME: f"- {'9' * digits} id"})
+        (answer,) = await asked_by_hand(connection, settings, "9" * digits)
     assert json.loads(answer.data)["result"] == {"action": "continue"}
 
 

@@ -38,11 +38,11 @@ QUESTION = b'{"jsonrpc":"2.0","id":1,"method":"hook.before_tool","params":{"tool
 RPC = "picohook.v1.rpc.acme"
 KEYS = ("agents-17", "agents-18", "worker-1")
 SUBJECTS = (
-    *(f"{RPC}.policy.before_tool.{host}" for host in ("agents-17", "agents-18")),
+    *(f"{RPC}.policy.before_tool.{host}.any" for host in ("agents-17", "agents-18")),
     *(f"picohook.v1.cancel.acme.policy.{host}" for host in ("agents-17", "agents-18")),
     "_INBOX.agents-17.x",
     "_INBOX.agents-18.x",
-    "picohook.v1.rpc.other.policy.before_tool.agents-17",
+    "picohook.v1.rpc.other.policy.before_tool.agents-17.any",
     "$JS.API.STREAM.PURGE.X",
     "$KV.bucket.key",
     "$SRV.PING",
@@ -50,8 +50,8 @@ SUBJECTS = (
     "anything",
 )
 MAY_PUBLISH = {
-    "agents-17": {f"{RPC}.policy.before_tool.agents-17", "picohook.v1.cancel.acme.policy.agents-17"},
-    "agents-18": {f"{RPC}.policy.before_tool.agents-18", "picohook.v1.cancel.acme.policy.agents-18"},
+    "agents-17": {f"{RPC}.policy.before_tool.agents-17.any", "picohook.v1.cancel.acme.policy.agents-17"},
+    "agents-18": {f"{RPC}.policy.before_tool.agents-18.any", "picohook.v1.cancel.acme.policy.agents-18"},
     "worker-1": {"_INBOX.agents-17.x", "_INBOX.agents-18.x"},
 }
 LISTENED = (
@@ -61,18 +61,18 @@ LISTENED = (
     "_INBOX.agents-18.>",
     "$SRV.>",
     "$SYS.>",
-    f"{RPC}.policy.*.*",
-    f"{RPC}.*.*.*",
-    f"{RPC}.other.*.*",
-    f"{RPC}.policy.*.* policy",
-    f"{RPC}.policy.*.* other",
+    f"{RPC}.policy.*.*.*",
+    f"{RPC}.*.*.*.*",
+    f"{RPC}.other.*.*.*",
+    f"{RPC}.policy.*.*.* policy",
+    f"{RPC}.policy.*.*.* other",
     "picohook.v1.cancel.acme.policy.*",
     "picohook.v1.cancel.acme.>",
 )
 MAY_LISTEN = {
     "agents-17": {"_INBOX.agents-17.>"},
     "agents-18": {"_INBOX.agents-18.>"},
-    "worker-1": {f"{RPC}.policy.*.* policy", "picohook.v1.cancel.acme.policy.*"},
+    "worker-1": {f"{RPC}.policy.*.*.* policy", "picohook.v1.cancel.acme.policy.*"},
 }
 
 
@@ -183,11 +183,12 @@ ELSEWHERE = (
     "$JS.API.STREAM.PURGE.X",
     "$KV.bucket.key",
     "$SRV.PING.policy",
-    f"{RPC}.policy.before_tool.agents-18",
+    f"{RPC}.policy.before_tool.agents-18.any",
     "_INBOX.agents-18.x",
     "_INBOX.agents-17",
     "_INBOX.agents-17x.y",
     "_INBOX.>",
+    f"_INBOX.agents-17.{'x' * 2000}",
 )
 
 
@@ -203,19 +204,23 @@ async def test_N1_a_worker_answers_to_the_inbox_of_the_host_that_asked_and_nowhe
             heard.append(message.subject)
 
         async def answered(message):
-            answers.append(message.headers)
+            answers.append(message.subject)
 
         await victim.subscribe("_INBOX.agents-18.>", cb=hear)
         await thief.subscribe("_INBOX.agents-17.>", cb=answered)
         await victim.flush()
         for reply in (*ELSEWHERE, "_INBOX.agents-17.mine"):
-            await thief.publish(f"{RPC}.policy.before_tool.agents-17", QUESTION, reply)
+            await thief.publish(f"{RPC}.policy.before_tool.agents-17.any", QUESTION, reply)
             await thief.publish("picohook.v1.cancel.acme.policy.agents-17", b'{"reply": "_INBOX.agents-18.x"}', reply)
         with anyio.fail_after(20):
             while not answers:
                 await anyio.sleep(0.01)
         await victim.flush()
-    assert (heard, answers, made.strange) == ([], [{"Picohook": digest}], len(ELSEWHERE))
+    assert (heard, answers, made.strange) == (
+        [],
+        [f"_INBOX.agents-17.mine.{digest}.{made.name}"],
+        len(ELSEWHERE),
+    )
 
 
 async def test_N1_a_thief_fills_neither_the_log_of_a_worker_nor_its_memory(fleet, caplog):
@@ -224,7 +229,7 @@ async def test_N1_a_thief_fills_neither_the_log_of_a_worker_nor_its_memory(fleet
         link = made._connection
         for number in range(count):
             for reply in (f"$JS.API.{number}", f"_INBOX.agents-17..{number}"):
-                await thief.publish(f"{RPC}.policy.before_tool.agents-17", QUESTION, reply)
+                await thief.publish(f"{RPC}.policy.before_tool.agents-17.any", QUESTION, reply)
         with anyio.fail_after(20):
             while made.strange < count or not link.last_error:
                 await anyio.sleep(0.01)
@@ -251,7 +256,7 @@ async def test_N1_not_even_where_the_server_would_allow_it(tmp_path):
             await stream.publish("x", b"kept")
             for verb in ("$SRV.PING", "$SRV.INFO", "$SRV.STATS.policy"):
                 await made.publish(verb, b"", "$JS.API.STREAM.PURGE.X")
-            await made.publish(f"{RPC}.policy.before_tool.a", QUESTION, "$JS.API.STREAM.PURGE.X")
+            await made.publish(f"{RPC}.policy.before_tool.a.any", QUESTION, "$JS.API.STREAM.PURGE.X")
             with anyio.fail_after(20):
                 while not serving.strange:
                     await anyio.sleep(0.01)
@@ -323,13 +328,7 @@ async def test_questions_reach_workers_at_another_server_and_survive_one_that_is
             await anyio.to_thread.run_sync(fleet.start, name)
 
 
-def is_old(fleet):
-    return "v2.9." in fleet.run(fleet.program, "-v")
-
-
-async def test_a_worker_that_hangs_does_not_stop_a_hook_and_soon_gets_no_questions_of_a_newer_server(fleet):
-    """NATS 2.9 pings no connection that it sends questions to: there the hook is only not stopped."""
-    old = is_old(fleet)
+async def test_a_worker_that_hangs_soon_gets_nearly_no_questions(fleet):
     command = [sys.executable, "-m", "picohook", "worker", "--config", "worker-1.toml"]
     (fleet.directory / "policy.py").write_text("async def check(call):\n    return None\n")
     workers = [subprocess.Popen(command, cwd=fleet.directory, stderr=subprocess.PIPE, text=True) for _ in range(2)]
@@ -345,11 +344,10 @@ async def test_a_worker_that_hangs_does_not_stop_a_hook_and_soon_gets_no_questio
 
             workers[0].send_signal(signal.SIGSTOP)
             with anyio.fail_after(60):
-                while len(found) < 500 or (any(found[-200:]) and not old):
+                while len(found) < 500 or sum(one is not None for one in found[-200:]) > 2:
                     for _ in range(10):
                         tasks.start_soon(ask)
                     await anyio.sleep(0.05)
-            assert None in found[-200:]
     finally:
         for one in workers:
             one.kill()
@@ -368,9 +366,7 @@ async def test_the_doctor_finds_the_pages_servers_closed(fleet, monkeypatch):
     findings = [one async for one in doctor.examine(found)]
     findings += [one async for one in doctor.examine_answers(fleet.directory / "agents-17.toml", found)]
     findings += [one async for one in doctor.examine_routes([f"localhost:{fleet.routes[0]}"], found)]
-    found = levels(findings)
-    assert found.pop("hanging") == ("warning" if is_old(fleet) else "ok")
-    assert set(found.values()) == {"ok"}, findings
+    assert set(levels(findings).values()) == {"ok"}, findings
 
 
 async def test_the_doctor_finds_each_hole(fleet, tmp_path, monkeypatch):
