@@ -18,7 +18,7 @@ from ..protocol.peer import DroppedLine, LineTooLong, NotificationReceived, Peer
 from ..wire import words
 from ..wire.text import cut
 from .concurrency import ConcurrencyLimit
-from .deadlines import Deadlines, shown_seconds
+from .deadlines import Deadlines, no_answer
 from .pipe import CHUNK, WIDE, pipe_kind
 from .reactor import PROGRESS, Failure
 from .silence import SilenceProbe
@@ -222,7 +222,7 @@ class Channel:
         ended: list[tuple[Promise, Failure]] = []
         for call in calls:
             self._counters.timeouts += call.about is not None
-            message = f"no answer within {shown_seconds(call.timeout)} s"
+            message = no_answer(call.timeout)
             if call.about is not None and call.deadline < call.limit:  # else the time of the whole chain was used up
                 message += " (approval_timeout)" if call.about.approves else " (timeout)"
             message += self._hinted(call.request)

@@ -95,7 +95,7 @@ class Deadlines:
         del self._alarm, self._on_timeout, self._calls
 
 
-def shown_seconds(timeout: float) -> str:
-    """Returns a timeout in seconds, rounded to milliseconds: a fraction passes before the call."""
+def no_answer(timeout: float) -> str:
+    """Returns the text of a time-out, with its seconds rounded to milliseconds: a fraction passes before the call."""
     millis = math.ceil(round(timeout * 1000, 3))
-    return f"{float(f'{millis / 1000:.3g}'):g}"
+    return f"no answer within {float(f'{millis / 1000:.3g}'):g} s"

@@ -6,6 +6,8 @@ import ast
 import re
 from pathlib import Path
 
+from picohook import HookTimeoutError
+
 ROOT = Path(__file__).parent.parent.parent
 PAGE = ROOT / "docs" / "reference" / "messages.md"
 LEVELS = {"warning", "error"}
@@ -35,7 +37,7 @@ def text_of(message: ast.expr) -> str:
     parts = message.values if isinstance(message, ast.JoinedStr) else [message]
     if not all(isinstance(part, ast.Constant | ast.FormattedValue) for part in parts):
         return ""
-    return "".join(part.value if isinstance(part, ast.Constant) else "..." for part in parts)
+    return "".join(str(part.value) if isinstance(part, ast.Constant) else "..." for part in parts)
 
 
 def logged():
@@ -54,6 +56,10 @@ def failures():
             cause = CAUSES.get(ast.unparse(node.exc.func))
             if cause is not None and len(re.findall(r"[a-z]", text := text_of(node.exc.args[0]))) > 4:
                 yield cause, text
+    for _, node in nodes(ast.Call, ["TimeLimit", "time_limit"]):
+        if ast.unparse(node.func).rpartition(".")[2] in {"TimeLimit", "time_limit"}:
+            yield from (("timeout", text) for text in map(text_of, node.args) if " " in text)
+    yield "timeout", str(HookTimeoutError())
 
 
 def described():

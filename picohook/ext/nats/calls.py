@@ -14,7 +14,7 @@ from ...protocol.codec import between_id_and_params, decode, encode
 from ...protocol.known_reply import COMPACT, CONTINUE_REPLY
 from ...protocol.messages import Notification, Reply, Response
 from ...protocol.responses import read_response
-from ...transport.deadlines import Deadlines, shown_seconds
+from ...transport.deadlines import Deadlines, no_answer
 from ...transport.reactor import Failure
 from ...wire import words
 from ...wire.text import show
@@ -188,7 +188,7 @@ class Calls:
             del self._pending[promise.request]
             self.timeouts += 1
             self._tell_workers(promise)
-            message = f"no answer within {shown_seconds(promise.timeout)} s"
+            message = no_answer(promise.timeout)
             ended.append((promise, Failure(HookTimeoutError(message, hook=self._name))))
         self._reactor.settle(ended)
 
