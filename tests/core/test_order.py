@@ -96,6 +96,11 @@ CIRCLE = "waits for itself: (b after c after b|c after b after c)"
             r"hooks.gate.after: there is no hook 'gaet' \(did you mean \"gate",
         ),
         ([hook("a", after=("nothing like it",))], "there is no hook 'nothing like it'$"),
+        (
+            [hook("p", fallback="gaet"), hook("gate")],
+            r"hooks.p.fallback: there is no hook 'gaet' \(did you mean \"gate\"\?",
+        ),
+        ([hook("p", fallback="nothing like it")], "there is no hook 'nothing like it'$"),
         ([hook("a", layer="user", after=("b",)), hook("b", layer="session")], "'b' is in the later layer session"),
         ([hook("a", after=("a",))], "waits for itself: a after a"),
         ([hook("a", after=("b",)), hook("b", after=("c",)), hook("c", after=("b",))], CIRCLE),

@@ -96,6 +96,10 @@ def test_a_guard_denies_when_it_fails_unless_it_is_told_otherwise():
         ({"may_edit": ["all"]}, "may_edit"),
         ({"max_in_flight": 0}, "greater than or equal to 1"),
         ({"prioritty": 1}, "prioritty"),
+        ({"trust": ["../gate.py"]}, "relative to the project"),
+        ({"trust": ["hooks/**.py"]}, "simple globs"),
+        ({"trust": ["**/a/**/b/**/c.py"]}, "simple globs"),
+        ({"trust": ["a" * 513]}, "simple globs"),
     ],
 )
 def test_a_mistake_is_named(settings, said):
