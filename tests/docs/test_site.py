@@ -9,9 +9,8 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "docs/site"))
 
-import pictures
-
 import build
+import pictures
 
 
 def test_the_pictures_are_what_the_tables_of_the_code_say():
