@@ -28,6 +28,7 @@ _HOME = {
     "CommandHook": "hooks.command.command",
     "Compaction": "model.payloads",
     "ConfigError": "errors",
+    "Consent": "config.table",
     "Continue": "model.decisions",
     "DecidedCall": "calls.tool_call",
     "DecidedRequest": "calls.model_call",
@@ -62,8 +63,10 @@ _HOME = {
     "HostStatus": "engine.status",
     "LLMRequest": "model.payloads",
     "LLMResponse": "model.payloads",
+    "Keyword": "extension",
     "Lazy": "extension",
     "Listener": "engine.listener",
+    "Log": "observe.log",
     "Logger": "observe.log",
     "Meta": "model.payloads",
     "ModelPrompt": "ext.prompt.model_prompt",
@@ -78,6 +81,7 @@ _HOME = {
     "Option": "extension",
     "Outcome": "model.decisions",
     "OutcomeAction": "model.trail",
+    "Part": "engine.part",
     "Parts": "model.spec",
     "Pause": "model.decisions",
     "PausedError": "calls.abort",
@@ -114,6 +118,7 @@ _HOME = {
     "Stage": "model.stages",
     "StageTrail": "model.trail",
     "StateChange": "hooks.base",
+    "Table": "config.table",
     "Timeouts": "model.spec",
     "ToolAlias": "ext.vendors.tools",
     "ToolCall": "model.payloads",
@@ -150,9 +155,11 @@ if TYPE_CHECKING:
     from .calls.response_stream import ResponseStream as ResponseStream
     from .calls.rounds import RetryLimitError as RetryLimitError
     from .calls.tool_call import DecidedCall as DecidedCall, ToolRun as ToolRun
+    from .config.table import Consent as Consent, Table as Table
     from .engine.engine import Engine as Engine
     from .engine.listener import Account as Account, Listener as Listener, RequiredListener as RequiredListener
     from .engine.operation import Operation as Operation
+    from .engine.part import Part as Part
     from .engine.resumed import Resumed as Resumed
     from .engine.settings import EngineSettings as EngineSettings, EventOf as EventOf
     from .engine.status import HostStatus as HostStatus, ProofStatus as ProofStatus, Reloaded as Reloaded
@@ -190,6 +197,7 @@ if TYPE_CHECKING:
         Command as Command,
         Dialect as Dialect,
         Extension as Extension,
+        Keyword as Keyword,
         Lazy as Lazy,
         Option as Option,
     )
@@ -254,7 +262,7 @@ if TYPE_CHECKING:
         StageTrail as StageTrail,
         TrailEntry as TrailEntry,
     )
-    from .observe.log import Logger as Logger
+    from .observe.log import Log as Log, Logger as Logger
     from .protocol.raw_line import RawLine as RawLine
     from .reload.watch import watch as watch
     from .sessions.delivery import Delivery as Delivery

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from .cli.doctor.findings import Finding
     from .config.document import Config
     from .config.problems import Problems
+    from .config.table import Table
+    from .engine.part import Part
     from .model.spec import HookSpec
     from .projects.layers import Layers
 
@@ -68,6 +70,17 @@ class Command:
 
 
 @dataclass(frozen=True, slots=True)
+class Keyword:
+    """A keyword argument of `Host`, and, with a `help`, an option of each command that starts hooks."""
+
+    part: Lazy[Callable[[Any], Part | Table]]
+    """Returns the part for the argument's value. A table counts as one more of the configuration, under the same key."""
+    metavar: str = ""
+    """What stands for the option's value in the help; empty for an option without a value."""
+    help: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Option:
     """An option that a command of picohook, or of another extension, has in addition."""
 
@@ -93,6 +106,9 @@ class Extension:
     """Its modules that other extensions may import."""
     kinds: Mapping[str, Lazy[type[HookSpec]]] = field(default_factory=dict)
     """Kinds of hook, by the key that says what a hook runs. The class has all keys of such a hook, and makes it."""
+    tables: Mapping[str, Lazy[type[Table]]] = field(default_factory=dict)
+    """Top-level keys of a configuration file."""
+    keywords: Mapping[str, Keyword] = field(default_factory=dict)
     dialects: Mapping[str, Dialect] = field(default_factory=dict)
     commands: Mapping[str, Command] = field(default_factory=dict)
     options: Mapping[str, Option] = field(default_factory=dict)

@@ -14,7 +14,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from .errors import PicohookError
-from .extension import Command, Dialect, Extension, Lazy, Option
+from .extension import Command, Dialect, Extension, Keyword, Lazy, Option
 from .wire.version import VERSION
 
 if TYPE_CHECKING:
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 KEYED: Mapping[str, type] = {
     "kinds": Lazy,
+    "tables": Lazy,
+    "keywords": Keyword,
     "dialects": Dialect,
     "commands": Command,
     "options": Option,
@@ -73,6 +75,15 @@ def conflicts() -> Iterator[str]:
                 find(field, key)
             except PicohookError as error:
                 yield str(error)
+
+
+def hint(field: str, key: str) -> str:
+    """The key of this field that was probably meant, and the packages that may have the key and cannot be used, in words."""
+    from .wire.did_you_mean import nearest
+
+    near = nearest(key, every(field))
+    broken = "".join(f"; {one.package} may have it, and cannot be used: {one.why}" for one in others()[1])
+    return (f": did you mean {near!r}?" if near else "") + broken
 
 
 def every(field: str) -> dict[str, Any]:

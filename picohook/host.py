@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import functools
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 from .calls.caller import PAUSE_LASTS, Caller, CallSettings
 from .engine.engine import Engine
-from .engine.settings import Settings
+from .engine.settings import EngineSettings, Settings
 from .engine.used_pauses import USERS_FILE
 from .errors import PicohookError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from contextlib import AbstractAsyncContextManager
     from typing import Never, Self, Unpack
 
     from .blocking import BlockingHost
     from .config.document import PicoClaw
+    from .config.parts import MadeParts
+    from .config.table import Table
     from .engine.lifecycle import MountedHooks
-    from .engine.settings import EngineSettings
     from .engine.status import Reloaded
     from .engine.used_pauses import UsedPauses
     from .hooks.base import Hook
@@ -30,7 +32,14 @@ if TYPE_CHECKING:
     from .sessions.session import Session
 
 
-class HostSettings(Settings, total=False):
+class ExtensionSettings(TypedDict, total=False):
+    """The keywords of built-in extensions."""
+
+    audit: str | os.PathLike[str] | None
+    """The file of an audit log to keep, besides those of the configuration."""
+
+
+class HostSettings(Settings, ExtensionSettings, total=False):
     """The settings of a host with a configuration."""
 
     retry_limit: int
@@ -43,6 +52,10 @@ class HostSettings(Settings, total=False):
     """Whether to reload the configuration when it changes."""
     control: str | os.PathLike[str] | None
     """The path of a Unix socket through which the running host can be inspected and controlled."""
+
+
+class MadeSettings(EngineSettings, ExtensionSettings, total=False):
+    """The settings of a host that is made in code."""
 
 
 class Host(Engine, Caller):
@@ -61,12 +74,13 @@ class Host(Engine, Caller):
         hooks: Iterable[Hook | HookSpec] = (),
         *,
         _source: Source | None = None,
+        _tables: Mapping[str, Sequence[Table]] | None = None,
         watch: bool = False,
         control: str | os.PathLike[str] | None = None,
         retry_limit: int = 3,
         used_pauses: UsedPauses | None = USERS_FILE,
         pause_lasts: float = PAUSE_LASTS,
-        **settings: Unpack[EngineSettings],
+        **settings: Unpack[MadeSettings],
     ) -> None:
         if isinstance(hooks, str | os.PathLike):
             raise PicohookError(f"Host takes hooks, not a file: Host.from_config({os.fspath(hooks)!r}) reads it")
@@ -78,7 +92,14 @@ class Host(Engine, Caller):
                 raise PicohookError(
                     "only a host that is made by `Host.from_config` or `discover` can watch its configuration"
                 )
-        super().__init__(hooks, **settings)
+        own, keywords = _split(settings)
+        self._made: MadeParts | None = None
+        if keywords or _tables is not None:
+            from .config.parts import MadeParts  # a host of hooks alone does without
+
+            self._made = MadeParts(_tables or {}, keywords)
+            own["parts"] = (*self._made.all, *own.get("parts", ()))
+        super().__init__(hooks, **own)
         self.settings = CallSettings(retry_limit, used_pauses, pause_lasts)
         self._source = _source
         self._reloader: Reloader | None = None
@@ -152,10 +173,6 @@ class Host(Engine, Caller):
 
         source = Source(read, *places, asks_models=settings.get("complete") is None)
         config = source.layers = source.read()
-        if any(one.audit for one in config.configs):
-            from .ext.audit.logs import audit_logs  # most keep none
-
-            settings["listeners"] = (*audit_logs(config.configs), *settings.get("listeners", ()))
         return cls(
             config.hooks,
             timeouts=config.timeouts,
@@ -163,6 +180,7 @@ class Host(Engine, Caller):
             model_of=source.model_of,
             verify=None if trusted else source.verify,
             _source=source,
+            _tables=config.tables,
             **settings,
         )
 
@@ -186,7 +204,7 @@ class Host(Engine, Caller):
         if self._source is not None:
             from .reload.reloader import Reloader  # hosts built in code do without
 
-            self._reloader = Reloader(self._source, hooks, mounted_hooks, self._prover)
+            self._reloader = Reloader(self._source, hooks, mounted_hooks, self._prover, self._follow)
         if self._control is not None:
             from .ext.control.control import open_control  # for hosts that have one
 
@@ -196,6 +214,11 @@ class Host(Engine, Caller):
             from .reload.watch import keep_watching  # an extra
 
             self.begin_task(functools.partial(keep_watching, self, mounted_hooks.log))
+
+    def _follow(self, layers: Layers) -> AbstractAsyncContextManager[None]:
+        """A block in which a reload takes over these layers. Parts follow at its end."""
+        assert self._made is not None
+        return self._made.reloading(self, layers.tables)
 
     async def reload(self) -> Reloaded:
         """Read the configuration again and apply it, without losing a call. Returns the changes.
@@ -232,3 +255,9 @@ class Host(Engine, Caller):
         from .sessions.session import Session  # programs that ask single stages do not need it
 
         return Session(self, session_id, **about)
+
+
+def _split(settings: MadeSettings) -> tuple[EngineSettings, dict[str, Any]]:
+    """The engine's settings, and the keywords of extensions."""
+    own = {name: value for name, value in settings.items() if name in EngineSettings.__annotations__}
+    return cast("EngineSettings", own), {name: value for name, value in settings.items() if name not in own}

@@ -148,8 +148,11 @@ def imports() -> list[Import]:
 
 
 def own() -> list[Import]:
-    """The imports of picohook's own modules, annotations included, but for those of the row, which has types of all rooms."""
-    row = [one for one in all_imports() if one.typed and one.by == "picohook.extension"]
+    """The imports of picohook's own modules, annotations included, but for those of the row and of a part.
+
+    These have types of all rooms.
+    """
+    row = [one for one in all_imports() if one.typed and one.by in {"picohook.extension", "picohook.engine.part"}]
     return [one for one in all_imports() if one.of in SOURCES and "picohook" not in (one.of, one.by) and one not in row]
 
 

@@ -14,6 +14,7 @@ from typer.main import get_command
 from .. import extensions
 from ..errors import ConfigError, PicohookError
 from ..extension import Option
+from ..process.environment import hide_keys
 from ..wire.version import VERSION
 from . import output
 from .command import App, Command, Verbose
@@ -175,6 +176,7 @@ def run() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a character that the encoding lacks is escaped
     log_to_stderr()
+    hide_keys()
     try:
         try:
             app(prog_name="picohook")

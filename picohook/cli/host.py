@@ -20,7 +20,7 @@ from ..ext.prompt.endpoints import model_clients
 from ..host import Host
 from ..model.spec import Timeouts
 from ..projects.layers import Layers
-from .listeners import hide_key, listeners
+from .listeners import listeners
 
 T = TypeVar("T")
 
@@ -36,6 +36,7 @@ def with_hooks(
     timeouts: Timeouts | None = None,
     more_listeners: Sequence[Listener] = (),
     faster: bool = False,
+    audit: Path | None = None,
     **options: Any,
 ) -> T:
     """Start the hooks. Returns what `work` returns. A signal that ends the program stops the hooks first.
@@ -44,19 +45,17 @@ def with_hooks(
     """
 
     async def serve() -> T:
-        with listeners(config.configs, **options) as chosen:
-            hide_key()
-            timing = timeouts or config.timeouts
-            all_listeners = [*chosen, *more_listeners]
-            async with Host(
-                config.hooks,
-                timeouts=timing,
-                verify=config.verify,
-                model_of=model_of,
-                listeners=all_listeners,
-                proof_of_life=config.proof_of_life,
-            ) as host:
-                return await work(host)
+        async with Host(
+            config.hooks,
+            timeouts=timeouts or config.timeouts,
+            verify=config.verify,
+            model_of=model_of,
+            listeners=[*listeners(**options), *more_listeners],
+            proof_of_life=config.proof_of_life,
+            audit=audit,
+            _tables=config.tables,
+        ) as host:
+            return await work(host)
 
     model_of = model_clients(config)  # before the loop: it may read certificates
     return in_loop(serve, faster=faster)

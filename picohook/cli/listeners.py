@@ -1,18 +1,11 @@
-"""The listeners of a command's host: an audit log, OpenTelemetry, a recorder, and the raw lines on stderr."""
+"""The listeners of a command's host: OpenTelemetry, a recorder, and the raw lines on stderr."""
 
-import contextlib
-import logging
-import os
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from ..config import Config
 from ..engine.listener import Listener
-from ..ext.audit.log import AuditLog
-from ..ext.audit.logs import KEY, audit_logs
 from ..protocol.raw_line import RawLine
 from ..wire.text import cut
 from . import output
@@ -60,18 +53,9 @@ _SHOWN = 4000
 """The most bytes of a raw line that are shown."""
 
 
-@contextlib.contextmanager
-def listeners(
-    files: Sequence[Config],
-    *,
-    audit: Path | None = None,
-    otel: bool = False,
-    record: Path | None = None,
-    wire: bool = False,
-) -> Iterator[list[Listener]]:
-    """Make the listeners that the configuration files and the options ask for. Report failures of audit logs at the end."""
-    logs = audit_logs(files, audit)
-    made: list[Listener] = [*logs]
+def listeners(*, otel: bool = False, record: Path | None = None, wire: bool = False) -> list[Listener]:
+    """Make the listeners that the options ask for."""
+    made: list[Listener] = []
     if otel:
         made.append(_telemetry())
     if record is not None:
@@ -80,16 +64,7 @@ def listeners(
         made.append(Recorder(record, wire=wire))
     if wire:
         made.append(_RawLines())
-    try:
-        yield made
-    finally:
-        for log in logs:
-            _report(log)
-
-
-def hide_key() -> None:
-    """Remove the key of audit logs from the environment, so that no hook inherits it. The logs have read it."""
-    os.environ.pop(KEY, None)
+    return made
 
 
 class _RawLines(Listener):
@@ -114,9 +89,3 @@ def _telemetry() -> Listener:
     if not made.is_set_up:
         output.warn("--otel: OpenTelemetry is not set up, so nothing is sent (opentelemetry-instrument sets it up)")
     return made
-
-
-def _report(log: AuditLog) -> None:
-    if log.failures:
-        output.warn(f"{log.failures} records could not be written to the audit log {log.path}")
-    logging.getLogger("picohook").info("audit log %s: %d records, head %s", log.path, log.records, log.head)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from types import UnionType
-from typing import TYPE_CHECKING, Any, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, TypeVar, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
@@ -149,8 +149,8 @@ def _meant_key(model: type[BaseModel], path: KeyPath) -> str:
     here: Any = model
     for step in path[:-1]:
         here = _alone(
-            here.model_fields[step].annotation if _is_model(here) else get_args(here)[1]
-        )  # else: dict[str, ...]
+            here.model_fields[step].annotation if _is_model(here) else next(filter(_is_model, get_args(here)))
+        )  # else: dict[str, ...] or tuple[..., ...]
     known = [field.alias or field.serialization_alias or name for name, field in here.model_fields.items()]
     if issubclass(here, HookSpec):
         kinds = every("kinds") if here is HookSpec else {}
@@ -177,10 +177,9 @@ def _is_key_of_hooks(model: type[BaseModel], key: str) -> bool:
 
 
 def _alone(annotation: Any) -> Any:
-    """The model of a table that may be missing."""
-    return (
-        next(filter(_is_model, get_args(annotation)), annotation) if isinstance(annotation, UnionType) else annotation
-    )
+    """What the value is if it is not missing: a model, if there is one."""
+    kinds = get_args(annotation) if get_origin(annotation) in {Union, UnionType} else (annotation,)
+    return next(filter(_is_model, kinds), kinds[0])
 
 
 def _is_model(annotation: Any) -> bool:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
     from ..model.spec import HookSpec, NatsSettings, ProofOfLife, Timeouts
-    from .tables import AuditTable, ModelTable
+    from .tables import ModelTable
 
 PicoClaw = Literal["0.2.8", "0.2.9", "0.2.9+edits"]
 """The version of PicoClaw whose behaviour hooks expect. 0.2.9 stands for newer ones too; "+edits" lifts its before_llm rule."""
@@ -44,8 +44,8 @@ class Config:
     """Settings that are valid and have no effect, as far as this file alone shows."""
     layer: Literal["system", "user", "project"] | None = None
     """The layer that the hooks are in; None for a file that the user named."""
-    audit: AuditTable | None = None
-    """The audit log to keep, with an absolute path."""
+    tables: Mapping[str, Any] = field(default_factory=dict)
+    """The tables of extensions, by their keys, with absolute paths. Each is a `config.table.Table`."""
     proof_of_life: ProofOfLife | None = None
     """The proofs of life to give."""
     model: ModelTable | None = None

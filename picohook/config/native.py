@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
+import functools
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, create_model
 
+from .. import extensions
 from ..ext.picoclaw.dialect import settings_of
 from ..ext.vendors.files.named_files import read_tables
 from ..extensions import every
@@ -31,7 +31,6 @@ from .document import PicoClaw  # noqa: TC001 - pydantic reads it at run time
 from .hook_checks import EVENTS, STAGES, check_dir, check_env, check_given, check_name, check_observe
 from .problems import dotted, quoted
 from .tables import (  # noqa: TC001 - pydantic reads them at run time
-    AuditTable,
     ForeignTable,
     ModelTable,
 )
@@ -39,9 +38,11 @@ from .warnings import unused_settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from pathlib import Path
 
     from .document import Config
     from .problems import KeyPath, Problems
+    from .table import Table
 
 S = TypeVar("S", bound=Settings)
 
@@ -107,7 +108,6 @@ class NativeFile(Settings):
     defaults: Defaults = Field(default_factory=Defaults)
     hooks: dict[str, HookSpec] = Field(default_factory=dict, description="A table for each hook, by its name.")
     foreign: tuple[ForeignTable, ...] = Field(default=(), description="Hook files of other agents, run as they are.")
-    audit: AuditTable | None = Field(default=None, description="The audit log to keep; without it, none is kept.")
     model: ModelTable | None = Field(default=None, description="The model that prompt hooks ask.")
     nats: NatsSettings | None = Field(default=None, description="The connection to NATS, for hooks served elsewhere.")
     picoclaw: PicoClaw | None = Field(
@@ -131,18 +131,16 @@ def is_meant(document: dict[str, Any], _path: Path) -> bool:
 def read(document: dict[str, Any], problems: Problems, config: Config) -> Config:
     """The configuration with the hooks and settings of a native file."""
     tables = document.get("hooks", {})
+    kinds = _tables(document, problems)
     # Each table of a hook is checked as one of its kind.
-    file = validate(NativeFile, {**document, "hooks": {}} if isinstance(tables, dict) else document, problems)
+    given = {**document, "hooks": {}} if isinstance(tables, dict) else document
+    file = validate(_file_with(tuple(kinds.items())), given, problems)
     hooks = {name: _hook(name, table, problems) for name, table in _table(tables).items()}
     _check(file, document, problems, found=config.found)
     if file is None or problems.found:
         return config
     file = file.model_copy(update={"hooks": hooks})
     directory = config.path.parent
-    audit = file.audit and file.audit.model_copy(update={"path": os.path.normpath(directory / file.audit.path)})
-    if audit and config.found and not Path(audit.path).is_relative_to(config.project):
-        message = f"lies outside of {config.project}: a project's file writes only in the project"
-        problems.add("audit.path", message, "set it in your own configuration")
     version = config.picoclaw or file.picoclaw
     nats = file.nats and _files_placed(file.nats, directory)
     config = replace(
@@ -153,11 +151,49 @@ def read(document: dict[str, Any], problems: Problems, config: Config) -> Config
         warnings=tuple(_warnings(file, document)),
         model=file.model,
         nats=nats,
-        audit=audit,
         picoclaw=version,
         proof_of_life=file.proof_of_life,
     )
-    return _with_foreign(config, file.foreign, problems) if file.foreign else config
+    if file.foreign:
+        config = _with_foreign(config, file.foreign, problems)
+    return _with_tables(config, file, kinds, problems)
+
+
+def _tables(document: Mapping[str, Any], problems: Problems) -> dict[str, type[Table]]:
+    """The extensions' tables that the document has, by their keys. If a key is unknown, all tables that there are."""
+    others = sorted(document.keys() - NativeFile.model_fields.keys() - {"$schema"})
+    found = {key: extensions.find("tables", key) for key in others}
+    for key in others:
+        for broken in extensions.others()[1] if found[key] is None else ():
+            problems.add((key,), f"may be a table of {broken.package}, which cannot be used: {broken.why}")
+    if None in found.values():
+        found = extensions.every("tables")
+    return {key: found[key].load() for key in sorted(found)}
+
+
+@functools.cache
+def _file_with(tables: tuple[tuple[str, type[Table]], ...]) -> type[NativeFile]:
+    """The model of a file that may have these tables, too."""
+    fields: dict[str, Any] = {}
+    for key, table in tables:
+        kind: Any = table.model_fields[table.bare].annotation if table.bare else table
+        fields[key] = (kind | None, Field(default=None, description=table.__doc__))
+    return create_model("NativeFile", __base__=NativeFile, __doc__=NativeFile.__doc__, **fields)
+
+
+def _with_tables(config: Config, file: NativeFile, kinds: Mapping[str, type[Table]], problems: Problems) -> Config:
+    """The configuration with the tables of extensions, and with what they change."""
+    tables = {}
+    for key, kind in kinds.items():
+        if (value := getattr(file, key)) is not None:
+            if kind.user_only and config.found:
+                problems.add((key,), "is not for a project's file", "set it in your own configuration")
+            table = kind(**{kind.bare: value}) if kind.bare else value
+            tables[key] = table.placed(config.path.parent)
+    config = replace(config, tables=tables)
+    for table in tables.values():
+        config = table.apply(config, problems)
+    return config
 
 
 def _hook(name: str, table: Any, problems: Problems) -> HookSpec | None:
@@ -220,7 +256,7 @@ def _files_placed(nats: NatsSettings, directory: Path) -> NatsSettings:
 
 def _check(file: NativeFile | None, document: Mapping[str, Any], problems: Problems, *, found: bool) -> None:
     """Check the document itself. So a wrong type in one key does not hide mistakes in others."""
-    has_others = file is None or file.model or file.foreign
+    has_others = file is None or file.model or file.foreign or document.keys() - NativeFile.model_fields.keys()
     if "hooks" not in document and not has_others:
         problems.add("", "has no hooks", "a hook is a table [hooks.NAME] with a command, and stages or observe")
     check_env(_table(document.get("defaults")).get("env"), problems, ("defaults", "env"), found=found)
@@ -253,7 +289,9 @@ def _table(value: Any) -> dict[str, Any]:
 
 def schema() -> dict[str, Any]:
     """The JSON Schema of this format."""
-    made = {"$schema": "https://json-schema.org/draft/2020-12/schema", **NativeFile.model_json_schema()}
+    tables = {key: table.load() for key, table in sorted(extensions.every("tables").items())}
+    model = _file_with(tuple(tables.items()))
+    made = {"$schema": "https://json-schema.org/draft/2020-12/schema", **model.model_json_schema()}
     hook = made["$defs"]["HookSpec"]
     hook["oneOf"] = [{"required": [key]} for key in KINDS]
     left_out = {*HookSpec.SET_ELSEWHERE}
@@ -272,5 +310,6 @@ def schema() -> dict[str, Any]:
         {"required": ["hooks"]},
         {"required": ["model"]},
         {"required": ["foreign"]},
+        *({"required": [key]} for key in tables),
     ]
     return made

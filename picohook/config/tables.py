@@ -1,4 +1,4 @@
-"""The tables `[audit]`, `[model]` and `[[foreign]]` of a configuration."""
+"""The tables `[model]` and `[[foreign]]` of a configuration."""
 
 from __future__ import annotations
 
@@ -10,19 +10,10 @@ from pydantic import AfterValidator, Field, JsonValue, field_validator
 
 from ..ext.vendors import extension as vendors
 from ..ext.vendors.tools import ToolAlias  # noqa: TC001 - pydantic reads it at run time
-from ..model.spec import Contain, Globs, Limits, Sandbox, Seconds, Settings, Size
+from ..model.spec import Contain, Globs, Limits, Sandbox, Seconds, Settings
 from .problems import quoted
 
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
-
-
-class AuditTable(Settings):
-    """A log of questions to hooks and their answers, in which every later change can be detected."""
-
-    path: str = Field(min_length=1, description="The file, relative to this one. Records are appended.")
-    payloads: bool = Field(default=False, description="true: payloads and texts are written, not only their hashes.")
-    required: bool = Field(default=False, description="true: without a log record, a decision becomes a denial.")
-    max_size: Size | None = Field(default=None, gt=0, description="Bytes after which the log continues in a new file.")
 
 
 class ModelTable(Settings):

@@ -13,6 +13,7 @@ from ..observe.log import Log
 from .asker import Asker
 from .lifecycle import MountedHooks
 from .listener import Listeners
+from .part import Parts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from ..process.plan import Verify
     from ..process.spawn import Spawner
     from .listener import Listener
+    from .part import Part
     from .status import HostStatus, Reloaded
 
 T = TypeVar("T")
@@ -52,10 +54,12 @@ class Engine(Asker):
         complete: Complete | None = None,
         model_of: Callable[[HookSpec], Complete | None] | None = None,
         listeners: Iterable[Listener] = (),
+        parts: Iterable[Part] = (),
         proof_of_life: ProofOfLife | None = None,
     ) -> None:
         log = Log(logger)
-        told = Listeners(listeners, log)
+        parts = [*parts]
+        told = Listeners([*(listener for part in parts for listener in part.listeners), *listeners], log)
         mounted_hooks = MountedHooks(
             log,
             timeouts or Timeouts(),
@@ -65,9 +69,11 @@ class Engine(Asker):
             notice=told.changed,
         )
         super().__init__(mounted_hooks, told)
-        if told.all:
-            mounted_hooks.told = told.told
-            mounted_hooks.tap = told.tap
+        mounted_hooks.told = told.told
+        mounted_hooks.tap = told.tap
+        self.parts = Parts(parts, told)
+        """What extensions add to this host."""
+        mounted_hooks.find_part = self.parts.find
         self.on_change: set[Callable[[StateChange | Outcome[Any] | Reloaded | Proof], None]] = told.on_change
         """Functions that are called at once with each state change of a hook, each reload, each proof of life, and a copy of
         each outcome. They must not block."""
@@ -89,7 +95,9 @@ class Engine(Asker):
             raise
         try:
             hooks, self._waiting = self._waiting, []
+            await self.parts.open(self)
             await self._begin(mounted_hooks, hooks)
+            await self.parts.started()
             self._prover.begin()
         except BaseException:
             await self.aclose()
@@ -118,6 +126,7 @@ class Engine(Asker):
         finally:
             if ended:
                 self._listeners.close()
+                await self.parts.aclose(self)
 
     async def mount(self, hook: Hook | HookSpec) -> None:
         """Add a hook, and wait until it can serve or its first start has failed.
@@ -159,7 +168,12 @@ class Engine(Asker):
         return hook
 
     def status(self) -> HostStatus:
-        return replace(super().status(), proof_of_life=self._prover.status())
+        return replace(super().status(), proof_of_life=self._prover.status(), parts=self.parts.status())
+
+    @property
+    def log(self) -> Log:
+        """The host's log."""
+        return self._mounted.log
 
     @property
     def spawner(self) -> Spawner:

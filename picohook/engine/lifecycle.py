@@ -70,6 +70,8 @@ class MountedHooks(Arrangement):
         """Called with every event that is sent to hooks, and with these hooks."""
         self.tap: Callable[[RawLine], None] | None = None
         """Called with every line that goes to a hook's process or comes from it."""
+        self.find_part: Callable[[type[Any]], Any] = lambda _: None
+        """Returns the host's part of a class, if it has one."""
         self.on_seated: set[Callable[[], None]] = set()
         """Functions that are called when other hooks are mounted than before."""
         self._verify = verify
@@ -111,6 +113,7 @@ class MountedHooks(Arrangement):
             self._notice,
             self.tap,
             _weakly(self),
+            self.find_part,
         )
 
     async def leave(self) -> bool:

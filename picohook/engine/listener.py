@@ -14,7 +14,7 @@ from ..wire import words
 from .operation import NO_OPERATION, Operations
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
     from ..hooks.base import Hook, StateChange
     from ..model.decisions import Asked, Outcome
@@ -108,12 +108,15 @@ class Listeners:
     """All listeners of a host. The required ones come first, so that the others see the outcome that counts."""
 
     def __init__(self, listeners: Iterable[Listener], log: Log) -> None:
-        self.all = tuple(sorted(listeners, key=lambda listener: not isinstance(listener, RequiredListener)))
-        self._of_operations = [one for one in self.all if type(one).operation is not Listener.operation]
         self.on_change: set[Callable[[StateChange | Outcome[Any] | Reloaded | Proof], None]] = set()
         """Functions that are called with each change. See `Engine.on_change`."""
         self._log = log
         self._open = False
+        self._take(listeners)
+
+    def _take(self, listeners: Iterable[Listener]) -> None:
+        self.all = tuple(sorted(listeners, key=lambda listener: not isinstance(listener, RequiredListener)))
+        self._of_operations = [one for one in self.all if type(one).operation is not Listener.operation]
 
     def open(self) -> None:
         """Open all listeners. If one raises, close those before it, and raise its error."""
@@ -125,6 +128,18 @@ class Listeners:
                     self._safely(earlier.closed)
                 raise
         self._open = True
+
+    def add(self, more: Iterable[Listener]) -> None:
+        """Add listeners while the host runs. If one raises, none is added, and its error is raised."""
+        added = Listeners(more, self._log)
+        added.open()
+        self._take((*self.all, *added.all))
+
+    def remove(self, some: Collection[Listener]) -> None:
+        """Close these listeners, the last one first. The others continue."""
+        self._take(one for one in self.all if one not in some)
+        for listener in reversed([*some]):
+            self._safely(listener.closed)
 
     def begin(self, stage: Stage[P], payload: P) -> Accounts[P]:
         """Begin the accounts of a chain. Returns them as one."""

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from ..observe.log import Logger
     from ..process.plan import Verify
     from .listener import Listener
+    from .part import Part
 
 
 class Settings(TypedDict, total=False):
@@ -24,6 +25,8 @@ class Settings(TypedDict, total=False):
     """Asks the model for hooks with a `prompt`. Without it, they ask the model that the configuration names."""
     listeners: Iterable[Listener]
     """The listeners, which see each question, answer and event."""
+    parts: Iterable[Part]
+    """What they add to the host while it runs, besides the parts of extensions."""
 
 
 class EngineSettings(Settings, total=False):

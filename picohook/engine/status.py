@@ -42,10 +42,13 @@ class HostStatus:
     """The kinds of containment that were tried and that this machine cannot provide, and why."""
     proof_of_life: ProofStatus | None = None
     """The results of its proofs of life; None without any."""
+    parts: Mapping[str, Any] = field(default_factory=dict)
+    """What the parts of extensions say, by the names of the fields in the JSON form."""
 
     def wire(self) -> dict[str, Any]:
         """The plain JSON form."""
-        return asdict(self)
+        shown = asdict(self)
+        return {**shown, **shown.pop("parts")}
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     """Asks a model: takes a `ModelPrompt` and a model's name (None for the default), and returns the text of the answer."""
 
 P = TypeVar("P", bound=Payload)
+Q = TypeVar("Q")
 S = TypeVar("S")
 
 
@@ -99,6 +100,7 @@ class HostServices:
     """Called with every line to and from a process."""
     has_approver: Callable[[ToolCall, Hook | None], bool] = lambda _call, _abstaining: False
     """Whether a hook is asked to approve the call. Given a hook that abstains, hooks that may abstain too do not count."""
+    find_part: Callable[[type[Any]], Any] = lambda _: None
     _shared: dict[Callable[[HostServices], Any], Any] = field(default_factory=dict)
     """The objects that `shared` has made, for all hooks of the host."""
 
@@ -119,6 +121,11 @@ class HostServices:
             _, made = self._shared.popitem()
             if hasattr(made, "aclose"):
                 await made.aclose()
+
+    def part(self, kind: type[Q]) -> Q | None:
+        """The host's part of this class, if it has one."""
+        found: Q | None = self.find_part(kind)
+        return found
 
 
 @dataclass(frozen=True, slots=True)

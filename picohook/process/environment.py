@@ -16,6 +16,8 @@ INHERITED = frozenset(
 """The host's variables that a hook inherits by default, beside all of `LC_*`."""
 SYSTEM_PATH = "/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/sbin:/usr/local/bin"
 """The PATH of the system's hooks: the user must not decide which programs they are."""
+_keys: dict[str, str] = {}
+"""The variables that `hide_keys` has removed."""
 _SYSTEM = {"PATH": SYSTEM_PATH, "PYTHONNOUSERSITE": "1"}
 """Python runs code of the home directory at its start, unless it is told not to."""
 
@@ -35,3 +37,14 @@ def environment(spec: HookSpec, environ: Mapping[str, str]) -> dict[str, str]:
             name: environ[name] for name in environ if name in INHERITED or name.startswith("LC_") or name in more
         }
     return {**inherited, **(_SYSTEM if spec.layer == "system" else {}), **spec.env}
+
+
+def hide_keys() -> None:
+    """Remove the variables `PICOHOOK_..._KEY` from this process, so that no hook inherits them. `key_of` knows them."""
+    for name in [one for one in os.environ if one.startswith("PICOHOOK_") and one.endswith("_KEY")]:
+        _keys[name] = os.environ.pop(name)
+
+
+def key_of(name: str) -> str:
+    """The value of a variable `PICOHOOK_..._KEY`, even if it is hidden; empty if there is none."""
+    return os.environ.get(name) or _keys.get(name, "")

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from ..config.document import Config, PicoClaw
+    from ..config.table import Table
     from ..config.tables import ModelTable
     from ..extension import Dialect
     from ..model.spec import HookSpec, NatsSettings
@@ -58,6 +59,15 @@ class Layers:
             if config.hooks:
                 seconds = config.timeouts.model_dump() | seconds
         return Timeouts(**seconds)
+
+    @property
+    def tables(self) -> dict[str, tuple[Table, ...]]:
+        """The tables of extensions of all files, by their keys, in the order of the layers."""
+        found: dict[str, tuple[Table, ...]] = {}
+        for config in self.configs:
+            for key, table in config.tables.items():
+                found[key] = (*found.get(key, ()), table)
+        return found
 
     @property
     def nats(self) -> NatsSettings | None:

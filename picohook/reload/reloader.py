@@ -15,7 +15,8 @@ from .difference import difference
 from .placeholder import Placeholder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
+    from contextlib import AbstractAsyncContextManager
 
     from ..engine.lifecycle import MountedHooks
     from ..engine.status import Reloaded
@@ -39,10 +40,19 @@ class _Configured(NamedTuple):
 class Reloader:
     """Gives a host the hooks that its configuration names now. Hooks that were mounted in code stay as they are."""
 
-    def __init__(self, source: Source, hooks: Iterable[Hook], mounted_hooks: MountedHooks, prover: Prover) -> None:
+    def __init__(
+        self,
+        source: Source,
+        hooks: Iterable[Hook],
+        mounted_hooks: MountedHooks,
+        prover: Prover,
+        follow: Callable[[Layers], AbstractAsyncContextManager[None]],
+    ) -> None:
         self.source = source
         self._mounted = mounted_hooks
         self._prover = prover
+        self._follow = follow
+        """A block in which a configuration is taken over. What else the host has follows at its end."""
         self._lock = anyio.Lock()
         self._configured = {hook.name: _Configured(hook, source.fingerprints[hook.name]) for hook in hooks}
         self._warn()
@@ -53,7 +63,8 @@ class Reloader:
             log = self._mounted.log
             try:
                 layers = await anyio.to_thread.run_sync(self.source.read, abandon_on_cancel=True)
-                done = await self._take_over(layers, self.source.fingerprints)
+                async with self._follow(layers):
+                    done = await self._take_over(layers, self.source.fingerprints)
                 self.source.layers = layers
             except Exception as error:
                 log.error("not reloaded: the old configuration stays", why=str(error))

@@ -47,8 +47,7 @@ def test_a_native_file_of_version_1_keeps_its_meaning(write: Write) -> None:
     assert config.picoclaw == expected["picoclaw"]
     assert config.model is not None
     assert config.model.model_dump() == expected["model"]
-    assert config.audit is not None
-    assert config.audit.path == str(config.path.parent / "audit.jsonl")
+    assert config.tables["audit"].path == str(config.path.parent / "audit.jsonl")
 
 
 def test_a_trust_store_of_version_1_is_read(trusted: Path) -> None:

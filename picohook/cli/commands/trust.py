@@ -74,6 +74,7 @@ def _load(paths: list[Path]) -> list[Config]:
 
 def _trust(settings: Config, *, as_json: bool) -> None:
     files = trusted.covered(settings)
+    consents = [consent for table in settings.tables.values() for consent in table.consent()]
     if not as_json:
         output.line("These hooks may run when picohook is used in this directory:")
         output.table(
@@ -81,8 +82,8 @@ def _trust(settings: Config, *, as_json: bool) -> None:
         )
         if settings.model is not None:
             output.line(f"Hooks of this file that ask a model ask {models.shown(settings.model)}.")
-        if settings.audit is not None:
-            output.line(f"picohook writes an audit log: {settings.audit.path}")
+        for consent in consents:
+            output.line(consent.sentence)
         output.line("They may run as long as these files do not change:")
         for file in files:
             output.line(f"  {file}")
@@ -94,7 +95,7 @@ def _trust(settings: Config, *, as_json: bool) -> None:
     if as_json:
         hooks = [{"name": one.name, "runs": one.runs} for one in settings.hooks]
         model = settings.model and models.shown(settings.model)
-        writes = [] if settings.audit is None else [settings.audit.path]
+        writes = [one.writes for one in consents if one.writes]
         shown = {"hooks": hooks, "model": model, "files": files, "writes": writes}
         output.data({"config": str(settings.path), "trusted": True, **shown})
     else:

@@ -2,7 +2,6 @@
 
 import contextlib
 import itertools
-import os
 from pathlib import Path
 from typing import Annotated
 
@@ -12,8 +11,9 @@ from ...cli import output
 from ...cli.command import App, Json, require_file
 from ...errors import PicohookError
 from ...journal.ledger import files_of, lines_of, verify as verify_chain
+from ...process.environment import key_of
 from ...wire.regular_files import open_regular
-from .logs import KEY
+from .log import KEY
 
 app = App(no_args_is_help=True)
 
@@ -54,7 +54,7 @@ def verify(
         with contextlib.ExitStack() as stack:
             opened = [stack.enter_context(open(open_regular(file)[0], "rb")) for file in files]
             lines = itertools.chain.from_iterable(map(lines_of, opened))
-            key = os.environ.get(KEY, "").encode()
+            key = key_of(KEY).encode()
             found = verify_chain(lines, key, head=head and head.lower(), after=after and after.lower())
     except OSError as error:
         raise PicohookError(f"{log} cannot be read: {error.strerror}") from None

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 P = TypeVar("P", bound=Payload)
 
+KEY = "PICOHOOK_AUDIT_KEY"
+"""The environment variable with the key of every log that is not made in code."""
 LONGEST_VALUE = 256
 """Bytes of an id or a name in a record: some of them are a model's own words."""
 _TOO_MANY = frozenset({"llm_delta"})

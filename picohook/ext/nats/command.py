@@ -16,7 +16,7 @@ from ...cli import output
 from ...cli.command import App, Verbose, count
 from ...cli.configuration import Named, connection_of, read
 from ...cli.host import garbage_collected_rarely, has_uvloop, host_of, reload_at_hangup
-from ...cli.listeners import Audit, Metrics, Otel, Record, hide_key, listeners
+from ...cli.listeners import Audit, Metrics, Otel, Record, listeners
 from ...engine.listener import Listener
 from ...host import Host
 from ...model.spec import NatsSettings
@@ -59,9 +59,9 @@ def worker(
     """  # noqa: D301 - click reads a backspace character, not an escape
     del verbose
     settings = connection_of(read(config))
-    with contextlib.redirect_stdout(sys.stderr), listeners((), audit=audit, otel=otel, record=record) as made:
-        # Hooks in this process may print.
-        work = functools.partial(_serve, config, settings, made, max_in_flight, metrics, watch=watch)
+    with contextlib.redirect_stdout(sys.stderr):  # hooks in this process may print
+        made = listeners(otel=otel, record=record)
+        work = functools.partial(_serve, config, settings, made, max_in_flight, metrics, watch=watch, audit=audit)
         anyio.run(work, backend_options={"use_uvloop": has_uvloop()})
 
 
@@ -73,9 +73,10 @@ async def _serve(
     metrics: str | None,
     *,
     watch: bool,
+    audit: Path | None,
 ) -> None:
-    host = host_of(config, listeners=host_listeners, watch=watch, _system=False)  # it serves hooks, and guards no agent
-    hide_key()
+    # It serves hooks, and guards no agent.
+    host = host_of(config, listeners=host_listeners, watch=watch, audit=audit, _system=False)
     async with host, contextlib.AsyncExitStack() as opened:
         if metrics is not None:
             from ..prometheus.endpoint import metrics_endpoint  # needs an extra

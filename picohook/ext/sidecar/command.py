@@ -3,7 +3,6 @@
 import contextlib
 import os
 import sys
-from functools import partial
 from pathlib import Path
 from typing import Annotated, cast
 
@@ -22,10 +21,9 @@ from ...cli.host import (
     own_streams,
     reload_at_hangup,
 )
-from ...cli.listeners import Audit, Metrics, Otel, Record, hide_key, listeners
-from ...config.document import PicoClaw
-from ...engine.listener import Listener
+from ...cli.listeners import Audit, Metrics, Otel, Record, listeners
 from ...errors import PicohookError
+from ...host import Host
 from ...rpc.connection import Connection
 from .sidecar import Sidecar
 
@@ -66,24 +64,12 @@ def serve(
     streams = None if socket else own_streams()
     if streams is not None and os.isatty(streams[0]):
         output.note("Serving this terminal: type one JSON-RPC request a line, and end the input (Ctrl-D) to stop.")
-    with contextlib.redirect_stdout(sys.stderr), listeners((), audit=audit, otel=otel, record=record) as made:
-        # Hooks in this process may print.
-        faster = {"use_uvloop": has_uvloop()}
-        serve = partial(_serve, config, picoclaw, socket, streams, metrics=metrics, host_listeners=made)
-        anyio.run(serve, backend_options=faster)
+    with contextlib.redirect_stdout(sys.stderr):  # hooks in this process may print
+        host = host_of(config, picoclaw=picoclaw, audit=audit, listeners=listeners(otel=otel, record=record))
+        anyio.run(_serve, host, socket, streams, metrics, backend_options={"use_uvloop": has_uvloop()})
 
 
-async def _serve(
-    config: Path | None,
-    picoclaw: PicoClaw | None,
-    socket: Path | None,
-    streams: tuple[int, int] | None,
-    *,
-    metrics: str | None,
-    host_listeners: list[Listener],
-) -> None:
-    host = host_of(config, listeners=host_listeners, picoclaw=picoclaw)
-    hide_key()
+async def _serve(host: Host, socket: Path | None, streams: tuple[int, int] | None, metrics: str | None) -> None:
     sidecar = Sidecar(host)
     with ended_by_signals():
         async with host, contextlib.AsyncExitStack() as opened:

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from picohook import AuditLog, FunctionHook, Host, PicohookError, RequiredAuditLog, ToolCall
 from picohook.config import load
 from picohook.ext.audit.command import app
-from picohook.ext.audit.logs import audit_logs
+from picohook.ext.audit.table import AuditTable
 from picohook.journal.ledger import files_of, verify
 
 pytestmark = pytest.mark.anyio
@@ -114,7 +114,7 @@ async def test_audit_verify_looks_at_all_files_of_the_chain(tmp_path):
 def test_the_configuration_says_how_large_it_may_be(tmp_path):
     file = tmp_path / "picohook.toml"
     file.write_text('[audit]\npath = "audit.jsonl"\nmax_size = "1M"\n[hooks]\n')
-    (log,) = audit_logs([load(file)])
+    (log,) = AuditTable.part([load(file).tables["audit"]]).listeners
     assert log.max_size == 1 << 20
 
 
