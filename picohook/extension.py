@@ -103,7 +103,7 @@ class Extension:
     uses: tuple[str, ...] = ()
     """The extensions whose public modules it imports."""
     public: tuple[str, ...] = ()
-    """Its modules that other extensions may import."""
+    """The extension's modules that other extensions may import."""
     kinds: Mapping[str, Lazy[type[HookSpec]]] = field(default_factory=dict)
     """Kinds of hook, by the key that says what a hook runs. The class has all keys of such a hook, and makes it."""
     tables: Mapping[str, Lazy[type[Table]]] = field(default_factory=dict)
@@ -116,4 +116,4 @@ class Extension:
     schemas: Mapping[str, Lazy[Callable[[], dict[str, Any]]]] = field(default_factory=dict)
     """The documents that `picohook schema NAME` prints."""
     doctor: Lazy[Callable[[Layers], AsyncIterator[Finding]]] | None = None
-    """What `picohook doctor` examines in addition. It gets the configurations that may run."""
+    """A further examination of `picohook doctor`. It gets the configurations that may run."""

@@ -252,7 +252,7 @@ class MountedHooks(Arrangement):
                 raise PicohookError(f"hook {hook.name!r} is mounted already: make another one")
 
     def require_usable(self, hooks: Iterable[Hook]) -> None:
-        """Raise `ConfigError` for hooks that the host cannot mount, such as one that asks a model where there is none."""
+        """Raise `ConfigError` for hooks that the host cannot mount, such as one that asks a model on a host without a model."""
         problems = [problem for hook in hooks if (problem := hook.problem(self._site)) is not None]
         if problems:
             raise ConfigError(problems)

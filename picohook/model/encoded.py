@@ -48,7 +48,7 @@ class Encoded(Generic[P]):
 
     @classmethod
     def read(cls, kind: type[P], params: bytes) -> Encoded[P] | None:
-        """The payload in the params of a request, which nobody else has. None if they differ from the result of `params`.
+        """Returns the payload in the params of a request, a new object. None if they differ from the result of `params`.
 
         So they are valid, and say the same to every reader.
         """

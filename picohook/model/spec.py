@@ -385,7 +385,7 @@ class HookSpec(Settings):
 
     @property
     def runs(self) -> str:
-        """What it runs, such as its command, as text."""
+        """Its command, or the other thing that it runs, as text."""
         program = getattr(self, self.kind)
         return shlex.join(program) if isinstance(program, tuple) else program
 

@@ -29,7 +29,7 @@ _ROUND = 5.0
 
 
 def examinations(context: typer.Context) -> list[Examination]:
-    """What `picohook doctor` examines in addition. The functions of options add to it."""
+    """Further examinations of `picohook doctor`. The functions of options add to it."""
     found: list[Examination] = context.meta.setdefault(_EXAMINATIONS, [])
     return found
 

@@ -1,7 +1,7 @@
 """Questions to the model in the results of newer servers. The client answers them when it repeats its request.
 
-Between the two, the client has a state of picohook's in place of the server's. It stands for questions that hooks have seen. It
-counts once.
+Between the two, the client has a state of picohook's in place of the server's. This state stands for questions that hooks have
+seen, and counts once.
 """
 
 from __future__ import annotations

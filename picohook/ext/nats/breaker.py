@@ -1,4 +1,4 @@
-"""Which worker a remote hook asks, and its circuit breaker: when no worker answers, the hook is not asked for a while."""
+"""Chooses the worker that a remote hook asks. Breaks the circuit: when no worker answers, the hook is not asked for a while."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ WAIT = 1.0
 WARY = 900.0
 """Seconds after a question without an answer in which questions go to the workers that answer."""
 EVERY = 50
-"""Of these, one in so many goes to any worker, as all others do: to one that is new, or that hung and answers again."""
+"""One of this many such questions goes to any worker, which may be a new one, or one that hung and answers again."""
 
 
 class Breaker:
@@ -33,7 +33,7 @@ class Breaker:
         self._open_until: float | None = None
         self._wary_until = 0.0
         self._wary = 0
-        """How many questions were asked while it was wary."""
+        """The number of questions that were asked while it was wary."""
         self._last: dict[str, int] = {}
         """The workers that answered, with the value of `answers` at the last answer of each. The first is asked next."""
 

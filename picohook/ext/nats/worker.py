@@ -74,7 +74,7 @@ class NatsWorker:
         self._grace = grace
         self._log = Log(logger)
         self.name = secrets.token_hex(4)
-        """Its name in answers, and in the subject of questions to this worker alone."""
+        """The worker's name in answers, and in the subject of questions to this worker alone."""
         self._ending = anyio.Event()
         self._changed = anyio.Event()
         self._idle = anyio.Event()
@@ -285,7 +285,7 @@ class _Question:
 
     __slots__ = ("came", "give_up", "hook", "message", "number", "tells_at", "within")
     give_up: Callable[[], object]
-    """Called if the answer is not wanted any more."""
+    """Stop: the asker has given up."""
 
     def __init__(self, hook: str, message: Msg, came: float) -> None:
         self.hook = hook

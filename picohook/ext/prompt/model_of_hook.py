@@ -31,7 +31,7 @@ class ModelOfHook:
         self._functions = Functions(spec.name, host, "the model could not be asked: ")
 
     async def ask(self, prompt: ModelPrompt, model: str | None, deadline: float) -> dict[str, Any]:
-        """The model's answer. Raises `HookError` if there is none by the deadline."""
+        """The model's answer. Raises `HookError` if the model does not answer by the deadline."""
         complete = self._model_of(self._spec)
         if complete is None:  # mounting the hook requires a model, but a reload may have removed it since
             raise HookError("there is no model to ask: name one in [model] of the configuration")

@@ -111,7 +111,7 @@ class HandlerInput(NamedTuple):
 
     stdin: dict[str, Any]
     call: ShownCall | None = None
-    """The tool call in it."""
+    """The tool call in the input."""
     env: Mapping[str, str] = {}
     """The environment variables that describe the event."""
     files: Mapping[str, str] = {}

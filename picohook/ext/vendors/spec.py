@@ -120,7 +120,7 @@ class Selection(Filter):
         return handler_input, self.contract.select(self.event, self.rules, handler_input, facts)
 
     def _may_concern(self, handler_input: HandlerInput, facts: Facts) -> bool:
-        """Whether a handler may want the call, whatever its arguments are. If the call lacks a field: and names its tool."""
+        """Whether a handler may want the call, whatever its arguments are. If the call lacks a field, it must name the tool."""
         if not self.contract.events[self.event].matched.startswith("tool"):
             return True
         rules = [rule.model_copy(update={"only_if": ""}) for rule in self.rules]

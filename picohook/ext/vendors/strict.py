@@ -1,4 +1,4 @@
-"""Adds to every dialect: a gate denies whose answer picohook cannot read and the vendor may.
+"""Makes every dialect stricter: a gate denies if picohook cannot read its answer, and the vendor may.
 
 In strict, a gate that refuses in another agent's words fails. The vendor overlooks such a refusal. As the vendor, too, a gate
 denies if its model answers neither yes nor no: a refusal in other words is never a yes.

@@ -64,7 +64,7 @@ class ShimReply(NamedTuple):
 
 
 class _Asked:
-    """An event that hooks are asked about, or were a moment ago."""
+    """An event that hooks are asked about now, or were asked about a moment ago."""
 
     def __init__(self) -> None:
         self.done = anyio.Event()
