@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .cli.doctor.findings import Finding
     from .config.document import Config
     from .config.problems import Problems
+    from .hooks.base import Hook
     from .config.table import Table
     from .engine.part import Part
     from .model.spec import HookSpec
@@ -57,6 +58,18 @@ class Dialect:
     """The place where a user sets `trust` for the hooks of such a file; empty if it is in their own tables."""
     all_apply: bool = False
     """Whether all of these files apply together. Otherwise, at most one of the user's may exist, and one of a project's."""
+
+
+@dataclass(frozen=True, slots=True)
+class HookKey:
+    """A key that hooks of every kind may have."""
+
+    type: Lazy[Any]
+    """The type of its value, such as a `Literal` or a class of settings."""
+    apply: Lazy[Callable[[Hook, Any], Hook]]
+    """Gets the hook that was made, and the value. Returns the hook to mount."""
+    description: str
+    """What the key means, for editors of configuration files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +119,8 @@ class Extension:
     """The extension's modules that other extensions may import."""
     kinds: Mapping[str, Lazy[type[HookSpec]]] = field(default_factory=dict)
     """Kinds of hook, by the key that says what a hook runs. The class has all keys of such a hook, and makes it."""
+    hook_keys: Mapping[str, HookKey] = field(default_factory=dict)
+    """Keys of hooks of every kind."""
     tables: Mapping[str, Lazy[type[Table]]] = field(default_factory=dict)
     """Top-level keys of a configuration file."""
     keywords: Mapping[str, Keyword] = field(default_factory=dict)

@@ -14,7 +14,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from .errors import PicohookError
-from .extension import Command, Dialect, Extension, Keyword, Lazy, Option
+from .extension import Command, Dialect, Extension, HookKey, Keyword, Lazy, Option
 from .wire.version import VERSION
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 KEYED: Mapping[str, type] = {
     "kinds": Lazy,
+    "hook_keys": HookKey,
     "tables": Lazy,
     "keywords": Keyword,
     "dialects": Dialect,

@@ -157,7 +157,7 @@ def _meant_key(model: type[BaseModel], path: KeyPath) -> str:
         other = next((kind for kind, spec in every("kinds").items() if path[-1] in spec.load().model_fields), None)
         if other is not None:
             return "a hook is of one kind" if other == path[-1] else f"it is for a hook with {other}"
-        known = [name for name in (*known, *kinds) if name not in here.SET_ELSEWHERE]
+        known = [name for name in (*known, *kinds, *every("hook_keys")) if name not in here.SET_ELSEWHERE]
     if MEANT.get(str(path[-1]).lower()) in known:
         return meant(MEANT[str(path[-1]).lower()], known)
     tables = ((name, _alone(field.annotation)) for name, field in here.model_fields.items())

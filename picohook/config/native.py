@@ -293,14 +293,13 @@ def schema() -> dict[str, Any]:
     model = _file_with(tuple(tables.items()))
     made = {"$schema": "https://json-schema.org/draft/2020-12/schema", **model.model_json_schema()}
     hook = made["$defs"]["HookSpec"]
-    hook["oneOf"] = [{"required": [key]} for key in KINDS]
+    hook["oneOf"] = [{"required": [key]} for key in (*KINDS, *every("kinds"))]
     left_out = {*HookSpec.SET_ELSEWHERE}
-    for key, kind in every("kinds").items():
-        own = kind.load().model_json_schema()
+    for kind in (*(kind.load() for kind in every("kinds").values()), HookSpec.with_keys(every("hook_keys"))):
+        own = kind.model_json_schema()
         made["$defs"] = own.get("$defs", {}) | made["$defs"]
         hook["properties"] = own["properties"] | hook["properties"]
-        hook["oneOf"].append({"required": [key]})
-        left_out |= {*kind.load().SET_ELSEWHERE}
+        left_out |= {*kind.SET_ELSEWHERE}
     for key in left_out:
         del hook["properties"][key]
     hook["properties"]["observe"]["items"] = {"enum": sorted(EVENTS)}

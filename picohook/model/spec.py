@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import shlex
 from enum import StrEnum
@@ -15,6 +16,7 @@ from pydantic import (
     ConfigDict,
     Field,
     WithJsonSchema,
+    create_model,
     field_validator,
     model_validator,
 )
@@ -326,11 +328,13 @@ class HookSpec(Settings):
     def with_keys(cls, keys: Iterable[str]) -> type[Self]:
         """The class of a hook with these keys: this one, or that of the kind that one of the keys names.
 
-        Raises `PicohookError` if two packages have the kind.
+        It has the keys that extensions add to every hook. Raises `PicohookError` if two packages have one of the keys.
         """
-        others = (key for key in keys if key not in cls.model_fields) if cls is HookSpec else ()
-        found = next((kind for key in others if (kind := find("kinds", key)) is not None), None)
-        return cls if found is None else found.load()
+        others = [key for key in keys if key not in cls.model_fields]
+        found = (find("kinds", key) for key in others) if cls is HookSpec else iter(())
+        kind = next((one.load() for one in found if one is not None), cls)
+        more = [key for key in others if key not in kind.model_fields and find("hook_keys", key) is not None]
+        return _with_hook_keys(kind, *sorted(more)) if more else kind
 
     @field_validator("command", mode="before")
     @classmethod
@@ -440,6 +444,37 @@ class HookSpec(Settings):
         if any(kind in words.EVERY_KIND for kind in self.observe):
             return frozenset(words.EVENT_KINDS)
         return frozenset(words.RUNTIME_KINDS.get(kind, kind) for kind in self.observe)
+
+
+class _KeyedSpec:
+    """What the settings of a hook have in addition, if extensions add keys to them."""
+
+    KIND: ClassVar[type[HookSpec]]
+    HOOK_KEYS: ClassVar[tuple[str, ...]]
+
+    def make(self) -> Any:
+        made = self.KIND.make(self)  # type: ignore[arg-type] # it is one
+        for key in self.HOOK_KEYS:
+            made = find("hook_keys", key).apply.load()(made, getattr(self, key))
+        return made
+
+    def __reduce__(self) -> Any:  # its class has no name from which it could be imported
+        return _blank, (self.KIND, *self.HOOK_KEYS), self.__getstate__()
+
+
+@functools.cache
+def _with_hook_keys(kind: type[HookSpec], *keys: str) -> type[HookSpec]:
+    """The settings of this kind, with keys that extensions add to every hook."""
+    rows = {key: find("hook_keys", key) for key in keys}
+    fields: dict[str, Any] = {key: (row.type.load(), Field(description=row.description)) for key, row in rows.items()}
+    made: Any = create_model(kind.__name__, __base__=(_KeyedSpec, kind), __module__=kind.__module__, **fields)
+    made.KIND, made.HOOK_KEYS = kind, keys
+    return made
+
+
+def _blank(kind: type[HookSpec], *keys: str) -> HookSpec:
+    made = _with_hook_keys(kind, *keys)
+    return made.__new__(made)
 
 
 def python_file(spec: HookSpec) -> Path | None:
