@@ -135,6 +135,7 @@ _HOME = {
     "Verdict": "model.proof",
     "blade_hooks": "ext.blade.hooks",
     "calls_of": "model.conversation",
+    "decision_in": "hooks.result",
     "foreign_hooks": "ext.vendors.files.named_files",
     "openai_chat": "ext.prompt.openai_chat",
     "text_of": "model.conversation",
@@ -214,6 +215,7 @@ if TYPE_CHECKING:
     from .hooks.function import FunctionHook as FunctionHook
     from .hooks.process import ProcessHook as ProcessHook
     from .hooks.python import PythonHook as PythonHook
+    from .hooks.result import decision_in as decision_in
     from .host import Host as Host, HostSettings as HostSettings
     from .model.conversation import calls_of as calls_of, text_of as text_of
     from .model.decisions import (

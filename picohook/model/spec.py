@@ -331,10 +331,12 @@ class HookSpec(Settings):
         It has the keys that extensions add to every hook. Raises `PicohookError` if two packages have one of the keys.
         """
         others = [key for key in keys if key not in cls.model_fields]
-        found = (find("kinds", key) for key in others) if cls is HookSpec else iter(())
-        kind = next((one.load() for one in found if one is not None), cls)
+        found = [find("kinds", key) for key in others if cls is HookSpec]
+        kind: type[Self] = next((one.load() for one in found if one is not None), cls)
         more = [key for key in others if key not in kind.model_fields and find("hook_keys", key) is not None]
-        return _with_hook_keys(kind, *sorted(more)) if more else kind
+        if more:
+            kind = _with_hook_keys(kind, *sorted(more))
+        return kind
 
     @field_validator("command", mode="before")
     @classmethod
@@ -463,7 +465,7 @@ class _KeyedSpec:
 
 
 @functools.cache
-def _with_hook_keys(kind: type[HookSpec], *keys: str) -> type[HookSpec]:
+def _with_hook_keys(kind: type[HookSpec], *keys: str) -> Any:
     """The settings of this kind, with keys that extensions add to every hook."""
     rows = {key: find("hook_keys", key) for key in keys}
     fields: dict[str, Any] = {key: (row.type.load(), Field(description=row.description)) for key, row in rows.items()}
@@ -473,8 +475,8 @@ def _with_hook_keys(kind: type[HookSpec], *keys: str) -> type[HookSpec]:
 
 
 def _blank(kind: type[HookSpec], *keys: str) -> HookSpec:
-    made = _with_hook_keys(kind, *keys)
-    return made.__new__(made)
+    made: HookSpec = HookSpec.__new__(_with_hook_keys(kind, *keys))
+    return made
 
 
 def python_file(spec: HookSpec) -> Path | None:

@@ -8,8 +8,9 @@ from ...errors import HookCrashedError
 from ...process.advice import advice
 from ...protocol.codec import encode
 from ...wire.text import last_words
+from ..result import read_result
 from . import native_contract
-from .hook import OneShotHook, read_result
+from .hook import OneShotHook
 from .runner import Runner
 
 if TYPE_CHECKING:

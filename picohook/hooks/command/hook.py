@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from ...protocol.codec import decode_value
 from ...wire import words
-from ...wire.text import cut, show
+from ...wire.text import cut
 from ..queued_events import QueuedEventsHook
 from ..time_limit import TimeLimit
 
@@ -89,16 +88,3 @@ class OneShotHook(QueuedEventsHook):
             say = self._host.log.info if again else self._host.log.warning
             known = ", ".join(sorted(self.contract.known(event)))
             say("ignored a part of its answer", at=event, fields=fields, known=known)
-
-
-def read_result(text: bytes) -> dict[str, Any]:
-    """The JSON object in a hook's output; an empty one for an empty output. Raises `ValueError` for any other output."""
-    if not text.strip():
-        return {}
-    try:
-        value = decode_value(text.strip())
-    except ValueError as error:
-        raise ValueError(f"its output is not JSON: {error}: {show(text.strip(), 80)}") from None
-    if not isinstance(value, dict):
-        raise ValueError(f"its output is not a JSON object: {show(text.strip(), 80)}")
-    return value

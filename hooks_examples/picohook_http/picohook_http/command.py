@@ -1,0 +1,16 @@
+"""`picohook signature`: what a server compares with the header `X-Signature`."""
+
+import os
+import sys
+
+import typer
+
+from .hook import signature
+
+app = typer.Typer()
+
+
+@app.command()
+def sign(key_env: str) -> None:
+    """Print the signature of the question on stdin, by the key in this environment variable."""
+    print(signature(os.environ[key_env], sys.stdin.buffer.read()))
