@@ -156,6 +156,7 @@ site: $(VENV)/.installed-dev
 
 pictures: $(VENV)/.installed-dev
 	$(BIN)/python docs/site/pictures.py
+	$(BIN)/python docs/site/terminals.py
 
 site-serve: $(VENV)/.installed-dev
 	@$(BIN)/python docs/site/build.py --serve
