@@ -151,7 +151,7 @@ fleet: $(VENV)/.installed-dev
 	$(BIN)/python tests/fleet
 
 site: $(VENV)/.installed-dev
-	@$(BIN)/python docs/site/build.py
+	@$(BIN)/python docs/site/pages.py
 	$(BIN)/python -m pytest -q tests/docs/in_a_browser.py
 
 pictures: $(VENV)/.installed-dev
@@ -159,7 +159,7 @@ pictures: $(VENV)/.installed-dev
 	$(BIN)/python docs/site/terminals.py
 
 site-serve: $(VENV)/.installed-dev
-	@$(BIN)/python docs/site/build.py --serve
+	@$(BIN)/python docs/site/pages.py --serve
 
 release-check: $(VENV)/.installed-dev
 	$(BIN)/python tests/release.py

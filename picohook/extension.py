@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from .cli.doctor.findings import Finding
     from .config.document import Config
     from .config.problems import Problems
-    from .hooks.base import Hook
     from .config.table import Table
     from .engine.part import Part
+    from .hooks.base import Hook
     from .model.spec import HookSpec
     from .projects.layers import Layers
 

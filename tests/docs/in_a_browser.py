@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "docs/site"))
 
 
-import build  # noqa: E402 - it is in the directory added above
+import pages  # noqa: E402 - it is in the directory added above
 
 WIDTHS = (390, 768, 1280, 1920)
 LOOK = """
@@ -44,8 +44,8 @@ FLAGS = (
 @pytest.fixture(scope="module")
 def site():
     """The built site."""
-    assert build.build() == 0
-    return build.SITE
+    assert pages.build() == 0
+    return pages.SITE
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "docs/site"))
 
-import build
+import pages
 import pictures
 
 
@@ -26,10 +26,10 @@ def test_the_pictures_are_what_the_tables_of_the_code_say():
     ],
 )
 def test_a_fence_that_would_be_shown_as_text_is_a_mistake(tmp_path, monkeypatch, text, wrong):
-    monkeypatch.setattr(build, "DOCS", tmp_path)
-    monkeypatch.setattr(build, "PAGES", tmp_path / "pages")
+    monkeypatch.setattr(pages, "DOCS", tmp_path)
+    monkeypatch.setattr(pages, "PAGES", tmp_path / "pages")
     (tmp_path / "page.md").write_text(text)
-    assert [wrong in one for one in build.prepare()] == [True]
+    assert [wrong in one for one in pages.prepare()] == [True]
 
 
 @pytest.mark.parametrize(
@@ -43,22 +43,22 @@ def test_a_fence_that_would_be_shown_as_text_is_a_mistake(tmp_path, monkeypatch,
     ],
 )
 def test_a_mistake_in_the_built_page_is_named(tmp_path, monkeypatch, html, wrong):
-    monkeypatch.setattr(build, "SITE", tmp_path)
+    monkeypatch.setattr(pages, "SITE", tmp_path)
     (tmp_path / "page.html").write_text(html)
-    assert [wrong in one for one in build.mistakes()] == [True]
+    assert [wrong in one for one in pages.mistakes()] == [True]
 
 
 def test_a_page_without_mistakes_has_none(tmp_path, monkeypatch):
-    monkeypatch.setattr(build, "SITE", tmp_path)
+    monkeypatch.setattr(pages, "SITE", tmp_path)
     html = '<p id="there">Hooks: <code>a\n- b</code></p><a href="#there">up</a><a href="https://example.org">out</a>'
     (tmp_path / "page.html").write_text(html)
-    assert build.mistakes() == []
+    assert pages.mistakes() == []
 
 
 def test_the_copy_of_a_page_has_no_link_to_a_file_that_the_site_lacks():
-    page = build.DOCS / "how-to/audit.md"
+    page = pages.DOCS / "how-to/audit.md"
     text = (
         'See [the example](../../hooks_examples/a.py), [the page](../index.md) and:\n\n```toml title="x" wrong\n```\n'
     )
     copy = 'See the example, [the page](../index.md) and:\n\n```toml title="x"\n```\n'
-    assert build.copy_of(text, page) == copy
+    assert pages.copy_of(text, page) == copy

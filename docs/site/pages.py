@@ -1,4 +1,4 @@
-"""Builds the documentation as a site: `python docs/site/build.py [--serve]`.
+"""Builds the documentation as a site: `python docs/site/pages.py [--serve]`.
 
 The pages in `docs/` are written for a reader of the repository. Their copies for the site differ in three ways: a link to a file
 outside of `docs/` is plain text, because the site lacks the file; a word after the title of a block of code, which is for the
