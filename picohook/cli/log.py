@@ -18,7 +18,7 @@ class _Stderr(logging.Handler):
         self.waiting: list[logging.LogRecord] | None = None
         """Records that are held back; None while records are written at once."""
         self.shown: list[str] | None = None
-        """Causes that were shown; None if the command shows none itself."""
+        """The causes that were shown; None for a command that shows no causes."""
 
     def emit(self, record: logging.LogRecord) -> None:
         if self.waiting is not None:

@@ -80,7 +80,7 @@ class ReceivedAnswer:
         self.stage = self.method.removeprefix("hook.")
         self.expectations = expectations
         self.claimed = self.stage in expectations.claimed
-        """Whether its author says that the hook serves this stage."""
+        """Whether the hook's author lists this stage."""
 
     @property
     def error(self) -> Any:

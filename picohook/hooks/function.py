@@ -169,8 +169,8 @@ class Functions:
     async def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """The result of a function, awaited if it is an awaitable. A function that held the event loop is logged.
 
-        Raises `HookError` for whatever it raises, for a cancellation only if this task was not cancelled. A `PicohookError` is
-        raised as it is.
+        Raises `HookError` for every exception of the function, for a cancellation only if this task was not cancelled. A
+        `PicohookError` is raised as it is.
         """
         try:
             code = getattr(function, "__code__", None)  # as `inspect` finds, sooner

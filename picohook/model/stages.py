@@ -72,7 +72,7 @@ class Stage(Generic[P]):
         object.__setattr__(self, "form", form)
 
     def given(self, payload: P | Mapping[str, Any]) -> P:
-        """The payload itself, or one made from a mapping. Raises pydantic's `ValidationError`."""
+        """Returns this payload, or the one that a mapping describes. Raises pydantic's `ValidationError`."""
         return payload if isinstance(payload, self.payload) else self.payload.model_validate(payload)
 
 

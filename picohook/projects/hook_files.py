@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 MOST_FILES = 1000
 MOST_BYTES = 64 << 20
-"""The most that the globs of one hook may name."""
+"""The most bytes of the files that the globs of one hook name."""
 MOST_LOOKED_AT = 20_000
 """The most files and directories that are looked at for the globs of one hook."""
 

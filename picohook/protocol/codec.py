@@ -125,7 +125,7 @@ def decode_value(data: bytes) -> Any:
 
 
 def load(text: str | bytes, **options: Any) -> Any:
-    """Returns the value that `json.loads` reads. It is more lenient than `decode_value`. Raises `ValueError`."""
+    """Returns the value that `json.loads` reads, which is more lenient than `decode_value`. Raises `ValueError`."""
     if len(text) > _FEW:
         data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
         if has_too_many_values(data):

@@ -17,7 +17,7 @@ CONTINUE_REPLY = Reply(words.CONTINUE_RESULT)
 """The reply that every `continue` without a reason stands for."""
 
 LONGEST_LINE = 65536
-"""The most bytes of a line that is read here. To take a longer one apart would copy it."""
+"""The most bytes of a line that is read here. Slicing a longer one would copy it."""
 _ACTIONS = {
     action.encode(): action
     for action in (words.CONTINUE, words.DENY, words.SKIP, words.PAUSE, words.ABORT_TURN, words.HARD_ABORT)
@@ -39,7 +39,7 @@ class Spelling:
         self._continue = words.CONTINUE.encode() + end
 
     def read(self, line: bytes) -> tuple[bytes, Reply | PlainReply | None]:
-        """The bytes in place of the id, and the reply; None in its place if the line has to be decoded.
+        """Returns the bytes in place of the id, and the reply; None as the reply if the line has to be decoded.
 
         If the bytes are the digits of a number, the codec would read the same.
         """

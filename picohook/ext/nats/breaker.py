@@ -60,7 +60,7 @@ class Breaker:
         return worker
 
     def failed(self, worker: str, why: str, answers: int, now: float) -> None:
-        """A question to this worker got no answer. `answers` had this value when it was asked."""
+        """A question to this worker got no answer. `answers` is the count at the time of the question."""
         if now >= self._wary_until:
             self._last = {name: last for name, last in self._last.items() if last > answers}
         self.gone(worker)

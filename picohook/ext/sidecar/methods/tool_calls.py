@@ -73,7 +73,7 @@ async def _decide(context: SidecarContext, call: ToolCall, *, approved: bool = F
 
 
 def _approval(call: ToolCall) -> OnPause:
-    """Answers the first pause, if the person has seen the call that the hook paused. Another one is a pause still."""
+    """Answers the first pause, if the person has seen the call that the hook paused. A second pause stays one."""
     answered = False
 
     def on_pause(paused: Outcome[ToolCall]) -> Decision:
