@@ -10,7 +10,6 @@ from pydantic import ConfigDict, Field, create_model
 
 from .. import extensions
 from ..ext.picoclaw.dialect import settings_of
-from ..ext.vendors.files.named_files import read_tables
 from ..extensions import every
 from ..model.spec import (
     KINDS,
@@ -31,7 +30,6 @@ from .document import PicoClaw  # noqa: TC001 - pydantic reads it at run time
 from .hook_checks import EVENTS, STAGES, check_dir, check_env, check_given, check_name, check_observe
 from .problems import dotted, quoted
 from .tables import (  # noqa: TC001 - pydantic reads them at run time
-    ForeignTable,
     ModelTable,
 )
 from .warnings import unused_settings
@@ -107,7 +105,6 @@ class NativeFile(Settings):
     schema_: str = Field("", alias="$schema", description="This schema, for editors. picohook ignores it.")
     defaults: Defaults = Field(default_factory=Defaults)
     hooks: dict[str, HookSpec] = Field(default_factory=dict, description="A table for each hook, by its name.")
-    foreign: tuple[ForeignTable, ...] = Field(default=(), description="Hook files of other agents, run as they are.")
     model: ModelTable | None = Field(default=None, description="The model that prompt hooks ask.")
     nats: NatsSettings | None = Field(default=None, description="The connection to NATS, for hooks served elsewhere.")
     picoclaw: PicoClaw | None = Field(
@@ -154,8 +151,6 @@ def read(document: dict[str, Any], problems: Problems, config: Config) -> Config
         picoclaw=version,
         proof_of_life=file.proof_of_life,
     )
-    if file.foreign:
-        config = _with_foreign(config, file.foreign, problems)
     return _with_tables(config, file, kinds, problems)
 
 
@@ -225,18 +220,6 @@ def _warnings(file: NativeFile, document: Mapping[str, Any]) -> Iterator[str]:
         yield f"model.base_url: questions{with_key} go over the network as plain text (use https)"
 
 
-def _with_foreign(config: Config, tables: tuple[ForeignTable, ...], problems: Problems) -> Config:
-    """The configuration with the hooks of the files in `[[foreign]]`, and with time for them in the chain."""
-    more = read_tables(tables, problems, config, taken=config.key_paths)
-    return replace(
-        config,
-        hooks=config.hooks + more.hooks,
-        key_paths={**config.key_paths, **more.key_paths},
-        timeouts=more.timeouts,
-        warnings=config.warnings + more.warnings,
-    )
-
-
 def _placed(hook: HookSpec, directory: Path) -> HookSpec:
     command = hook.command
     if command and "/" in command[0]:
@@ -256,7 +239,7 @@ def _files_placed(nats: NatsSettings, directory: Path) -> NatsSettings:
 
 def _check(file: NativeFile | None, document: Mapping[str, Any], problems: Problems, *, found: bool) -> None:
     """Check the document itself. So a wrong type in one key does not hide mistakes in others."""
-    has_others = file is None or file.model or file.foreign or document.keys() - NativeFile.model_fields.keys()
+    has_others = file is None or file.model or document.keys() - NativeFile.model_fields.keys()
     if "hooks" not in document and not has_others:
         problems.add("", "has no hooks", "a hook is a table [hooks.NAME] with a command, and stages or observe")
     check_env(_table(document.get("defaults")).get("env"), problems, ("defaults", "env"), found=found)
@@ -308,7 +291,6 @@ def schema() -> dict[str, Any]:
     made["anyOf"] = [
         {"required": ["hooks"]},
         {"required": ["model"]},
-        {"required": ["foreign"]},
         *({"required": [key]} for key in tables),
     ]
     return made

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, Field, JsonValue, field_validator
+from pydantic import Field, JsonValue, field_validator
 
-from ..ext.vendors import extension as vendors
-from ..ext.vendors.tools import ToolAlias  # noqa: TC001 - pydantic reads it at run time
-from ..model.spec import Contain, Globs, Limits, Sandbox, Seconds, Settings
-from .problems import quoted
+from ..model.spec import Seconds, Settings
 
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
@@ -65,33 +61,3 @@ class ModelTable(Settings):
         if taken:
             raise ValueError(f"has {', '.join(taken)}, which each request sets itself")
         return options
-
-
-def _known(dialect: str) -> str:
-    if dialect not in vendors.dialects:
-        raise ValueError(f"{quoted(dialect)} is not one of {', '.join(vendors.dialects)}")
-    return dialect
-
-
-class ForeignTable(Settings):
-    """A hook file of another agent, which is run as it is."""
-
-    file: str = Field(min_length=1, description="The file, relative to this one.")
-    dialect: (
-        Annotated[str, AfterValidator(_known), Field(json_schema_extra={"enum": list(vendors.dialects)})] | None
-    ) = Field(default=None, description="Whose file it is; by default, what its place and its form show.")
-    failures: Literal["strict", "vendor"] = Field(
-        default="strict", description="strict: a gate that fails denies; vendor: it fails as it does in that agent."
-    )
-    tools: dict[str, ToolAlias] = Field(
-        default_factory=dict, description="What the agent's own tools are for the file."
-    )
-    trust: Globs | None = Field(default=None, description="The project's files that its commands run.")
-    inherit_env: bool | tuple[str, ...] | None = Field(
-        default=None,
-        description="The host's variables that its commands inherit; by default all, if the user named it.",
-    )
-    priority: int = Field(default=100, description="Lower numbers are asked first.")
-    limits: Limits | None = Field(default=None, description="Limits of each handler.")
-    sandbox: Sandbox | None = Field(default=None, description="The files and the network of each handler.")
-    contain: Contain = Field(default="best", description="The containment of each handler.")

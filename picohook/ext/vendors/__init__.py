@@ -20,6 +20,7 @@ def _dialect(name: str, title: str, *, user_files: tuple[str, ...], project_file
 
 extension = Extension(
     name="vendors",
+    tables={"foreign": Lazy("picohook.ext.vendors.table:ForeignTable")},
     uses=("prompt",),
     dialects={
         "claude": _dialect(

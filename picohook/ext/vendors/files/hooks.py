@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ....config.document import Config
-    from ....config.tables import ForeignTable
     from ..contract import Row, Rule
+    from ..foreign_file import ForeignFile
     from ..spec import Handler
     from .form import Form
     from .handler_table import HandlerTable
@@ -28,7 +28,7 @@ _SAFE = re.compile(r"[\w@%+:,./= -]*")
 class HookMaker:
     """Makes the hooks of one file."""
 
-    def __init__(self, form: Form, config: Config, options: ForeignTable) -> None:
+    def __init__(self, form: Form, config: Config, options: ForeignFile) -> None:
         self._form, self._config, self._options = form, config, options
         self._places = form.places(config)
 

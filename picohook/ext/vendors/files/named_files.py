@@ -1,4 +1,4 @@
-"""Reads the hook files that a configuration or a program names. The readers are imported when a file needs them."""
+"""Reads the hook files that a configuration or a program names."""
 
 from __future__ import annotations
 
@@ -8,29 +8,27 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ....config import files, syntax
+from ....config.document import Config
 from ....config.problems import Problems, dotted
+from ....model.spec import Timeouts
 from ..dialects import form_of, vendor_of
+from ..foreign_file import ForeignFile
+from .hooks import with_room
+from .reader import read_with
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from ....config.document import Config
-    from ....config.tables import ForeignTable
     from ....model.spec import HookSpec
     from ..contract import Failures
     from ..tools import ToolAlias
 
 
-def read_tables(
-    tables: Sequence[ForeignTable], problems: Problems, config: Config, *, taken: Collection[str]
-) -> Config:
+def read_files(named: Sequence[ForeignFile], problems: Problems, config: Config, *, taken: Collection[str]) -> Config:
     """Returns the configuration with the hooks of all files in `[[foreign]]`, and with time for them in the chain."""
-    from .hooks import with_room  # few configurations need it
-    from .reader import read_with
-
     hooks, key_paths, warnings = [], {}, []
     names = set(taken)
-    for index, table in enumerate(tables):
+    for index, table in enumerate(named):
         path = config.path.parent / Path(table.file).expanduser()
         own = Problems(str(path))
         document, _ = syntax.parse(files.read(path, own), syntax.suffix_of(path), own)
@@ -76,15 +74,11 @@ def foreign_hooks(
     `dialect` names the agent, if the file's path and form do not show it. `failures` is "strict" or "vendor". `tools` maps
     tools of the host to the agent's. A handler may take minutes: give the host a `Timeouts(chain=...)` that is long enough.
     """
-    from ....config.document import Config
-    from ....config.tables import ForeignTable
-    from ....model.spec import Timeouts
-
     here, path = Path.cwd(), Path(file).absolute()
     config = Config(
         path=here / "x", project=here, work=here, dialect="native", digest="", found=False, timeouts=Timeouts()
     )
-    table = ForeignTable(file=str(path), dialect=dialect, failures=failures, tools=dict(tools or {}))
+    table = ForeignFile(file=str(path), dialect=dialect, failures=failures, tools=dict(tools or {}))
     problems = Problems(str(path))
-    read = read_tables([table], problems, config, taken=())
+    read = read_files([table], problems, config, taken=())
     return [hook.model_copy(update={"source": str(path)}) for hook in read.hooks]

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from ....config.checks import validate
 from ....config.problems import Problems, dotted, meant, quoted
-from ....config.tables import ForeignTable
 from ....model.expressions import ADVICE
 from ..contract import Rule
 from ..dialects import dialect_of
+from ..foreign_file import ForeignFile
 from ..shim_entry import is_shim
 from ..spec import Handler
 from .checks import meant_tool, mistake, setting_warnings, why_unsupported
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 
 
 def read_with(
-    form: Form, document: Mapping[str, Any], problems: Problems, config: Config, options: ForeignTable | None = None
+    form: Form, document: Mapping[str, Any], problems: Problems, config: Config, options: ForeignFile | None = None
 ) -> Config:
     """Returns the configuration with the hooks of a hook file."""
-    reader = FileReader(form, config, options or ForeignTable(file=str(config.path)), problems, document)
+    reader = FileReader(form, config, options or ForeignFile(file=str(config.path)), problems, document)
     hooks = reader.read(document.get("hooks"))
     return replace(
         config,
@@ -49,7 +49,7 @@ class FileReader:
     """Reads one file into hooks, one for each event."""
 
     def __init__(
-        self, form: Form, config: Config, options: ForeignTable, problems: Problems, document: Mapping[str, Any]
+        self, form: Form, config: Config, options: ForeignFile, problems: Problems, document: Mapping[str, Any]
     ) -> None:
         self._form, self._config, self._options, self._problems = form, config, options, problems
         self._dialect = dialect_of(form.dialect)
