@@ -264,12 +264,14 @@ class TestHungWorkers:
         async with serving(answers()) as hung, serving(answers({})), host(timeout=0.05) as it:
             while not hung.questions:
                 await it.before_tool(CALL)
+            while failure(await it.before_tool(CALL)) is not None:
+                pass
             hung.answer, seen = answers({}), len(hung.questions)
             with anyio.fail_after(20):
                 while len(hung.questions) < seen + 50:
                     assert failure(await it.before_tool(CALL)) is None
 
-    async def test_one_that_ended_is_not_missed(self, host, serving):
+    async def test_one_that_ended_is_not_missed_and_asked_no_more(self, host, serving):
         async with serving(answers({})), host(timeout=0.05) as it:
             async with serving(answers({})) as ends:
                 while not ends.questions:
@@ -277,6 +279,7 @@ class TestHungWorkers:
                 (hook,) = it.hooks
                 hook.breaker.failed("another", "it hangs", 0, anyio.current_time())
             assert [failure(await it.before_tool(CALL)) for _ in range(10)] == [None] * 10
+            assert ends.name not in {hook.breaker.worker(anyio.current_time()) for _ in range(10)}
 
 
 class TestTheFallback:
