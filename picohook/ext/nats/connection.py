@@ -147,7 +147,7 @@ class NatsConnection:
             if client is None or not client.is_connected:
                 raise self.unreachable()
             try:
-                await client.flush(timeout)  # type: ignore[arg-type]  # it takes fractions
+                await flush_all(client, timeout)
             except Exception as error:  # nats-py raises many kinds
                 raise NatsError(str(error) or type(error).__name__, cause=UNREACHABLE) from None
 
@@ -257,7 +257,7 @@ class NatsConnection:
                 self._client = client
                 for listening in tuple(self._listening):
                     await self._subscribe(listening)
-                await client.flush(CONNECT_TIMEOUT)  # type: ignore[arg-type]
+                await flush_all(client, CONNECT_TIMEOUT)
             self.last_error = ""
             self._loop.tell(self._set, CONNECTED)
             await self._lasts(client, ended)
@@ -341,6 +341,15 @@ class NatsConnection:
             call()
 
 
+async def flush_all(client: Client, timeout: float) -> None:  # noqa: ASYNC109 - of the server, and not of the caller
+    """Wait until the server has taken all that was sent.
+
+    nats-py writes the ping of a flush before what waits to be written, so only the second ping comes after all of it.
+    """
+    for _ in range(2):
+        await client.flush(timeout)  # type: ignore[arg-type]  # it takes fractions
+
+
 async def _end(client: Client) -> None:
     """Write all waiting messages, and close the connection, as far as the server lets it in time."""
     import asyncio  # slow to import
@@ -348,7 +357,7 @@ async def _end(client: Client) -> None:
     with contextlib.suppress(Exception):  # it closes
         async with asyncio.timeout(CLOSE):
             if client.is_connected:
-                await client.flush(CLOSE)  # type: ignore[arg-type]  # it takes fractions
+                await flush_all(client, CLOSE)
     with contextlib.suppress(Exception):
         async with asyncio.timeout(CLOSE):
             await client.close()

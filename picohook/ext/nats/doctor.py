@@ -20,7 +20,7 @@ from ...model.spec import NatsSettings
 from ...projects import layers
 from ...projects.layers import Layers
 from . import subjects
-from .connection import identity, tls_of
+from .connection import flush_all, identity, tls_of
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
@@ -159,7 +159,7 @@ async def _permissions(server: str, settings: NatsSettings, serves: list[str]) -
             await client.publish(subject, b"")
         for subject, queue in listen:
             await client.subscribe(subject, queue=queue)
-        await client.flush(_WAIT)  # type: ignore[arg-type]  # it takes fractions
+        await flush_all(client, _WAIT)
         await asyncio.sleep(_REFUSALS)
     tried = {f'publish to "{subject}"': f"publish {subject}" for subject in publish}
     tried |= {f'subscription to "{subject}"': f"listen to {subject}" for subject, _ in listen}
@@ -182,13 +182,13 @@ async def _answers(server: str, worker: NatsSettings, host: NatsSettings, hook: 
         _connected(server, identity(host), refused) as asking,
     ):
         heard = await client.subscribe(subjects.cancel(worker.tenant, hook, "*"))
-        await client.flush(_WAIT)  # type: ignore[arg-type]  # it takes fractions
+        await flush_all(client, _WAIT)
         await asking.publish(subject, b"{}", elsewhere)
         async with asyncio.timeout(_WAIT):
             while (await heard.next_msg(_WAIT)).reply != elsewhere:
                 pass
         await client.publish(elsewhere, b"")
-        await client.flush(_WAIT)  # type: ignore[arg-type]  # it takes fractions
+        await flush_all(client, _WAIT)
     if any(elsewhere in why for why in refused):
         return Finding(Level.OK, server, "answers", "the worker may answer hosts alone")
     hint = f"take `allow_responses` out of the worker's permissions: {_PAGE}"
@@ -211,7 +211,7 @@ def _hang(server: str, settings: NatsSettings) -> bool:
         async with _connected(server, identity(settings), []) as client:
             time.sleep(_HANGS)  # noqa: ASYNC251 - it stops this event loop, which is the point
             with contextlib.suppress(Exception):
-                await client.flush(_WAIT)  # type: ignore[arg-type]  # it takes fractions
+                await flush_all(client, _WAIT)
                 return True
             return False
 

@@ -92,3 +92,15 @@ async def test_hooks_without_a_server_are_waited_for_together():
     with anyio.fail_after(PATIENCE):  # one after another, it would be five times as long
         async with Host(specs) as host:
             assert {hook.state for hook in host.status().hooks} == {"connecting"}
+
+
+async def test_after_a_flush_the_server_knows_each_subscription(settings, other):
+    heard = []
+    async with other() as listening, other() as asking:
+        for number in range(200):
+            await listening.listen(f"{settings.tenant}.{number}", heard.append)
+            await listening.flush()
+            await asking.publish(f"{settings.tenant}.{number}", b"")
+            await asking.flush()
+        await listening.flush()
+    assert len(heard) == 200
