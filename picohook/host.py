@@ -37,6 +37,16 @@ class ExtensionSettings(TypedDict, total=False):
 
     audit: str | os.PathLike[str] | None
     """The file of an audit log to keep, besides those of the configuration."""
+    control: str | os.PathLike[str] | None
+    """The path of a Unix socket through which the running host can be inspected and controlled."""
+    otel: bool
+    """Whether to send traces and metrics with OpenTelemetry, as the program has set it up."""
+    prometheus: str | int | None
+    """[HOST:]PORT, where the host answers `GET /metrics`: on this machine alone without HOST."""
+    record: str | os.PathLike[str] | None
+    """The file of a record to write."""
+    wire: bool
+    """Whether to show the raw lines of each process on stderr."""
 
 
 class HostSettings(Settings, ExtensionSettings, total=False):
@@ -50,8 +60,6 @@ class HostSettings(Settings, ExtensionSettings, total=False):
     """Seconds in which a paused turn can be resumed: 3600."""
     watch: bool
     """Whether to reload the configuration when it changes."""
-    control: str | os.PathLike[str] | None
-    """The path of a Unix socket through which the running host can be inspected and controlled."""
 
 
 class MadeSettings(EngineSettings, ExtensionSettings, total=False):
@@ -76,7 +84,6 @@ class Host(Engine, Caller):
         _source: Source | None = None,
         _tables: Mapping[str, Sequence[Table]] | None = None,
         watch: bool = False,
-        control: str | os.PathLike[str] | None = None,
         retry_limit: int = 3,
         used_pauses: UsedPauses | None = USERS_FILE,
         pause_lasts: float = PAUSE_LASTS,
@@ -104,7 +111,6 @@ class Host(Engine, Caller):
         self._source = _source
         self._reloader: Reloader | None = None
         self._watch = watch
-        self._control = control
 
     if not TYPE_CHECKING:  # for type checkers, `with` has no such method
 
@@ -205,10 +211,6 @@ class Host(Engine, Caller):
             from .reload.reloader import Reloader  # hosts built in code do without
 
             self._reloader = Reloader(self._source, hooks, mounted_hooks, self._prover, self._follow)
-        if self._control is not None:
-            from .ext.control.control import open_control  # for hosts that have one
-
-            self.begin_task((await open_control(self, self._control, mounted_hooks.log)).run)
         await super()._begin(mounted_hooks, hooks)
         if self._watch:
             from .reload.watch import keep_watching  # an extra

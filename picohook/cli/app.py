@@ -13,11 +13,11 @@ from typer.main import get_command
 
 from .. import extensions
 from ..errors import ConfigError, PicohookError
-from ..extension import Option
+from ..extension import Keyword, Option
 from ..process.environment import hide_keys
 from ..wire.version import VERSION
 from . import output
-from .command import App, Command, Verbose
+from .command import KEYWORDS, App, Command, Verbose
 from .log import log_to_stderr
 
 OWN = {
@@ -76,27 +76,41 @@ class LazyCommand(Command):
         # Other packages are looked at only for an option that the command lacks, and for its help.
         lacks = any(one.startswith("--") and one.partition("=")[0] not in own for one in args) or "-h" in args
         rows = extensions.every("options") if lacks else extensions.every_built_in("options")
-        given: list[tuple[Option, Any]] = []
+        added: dict[str, Option | Keyword] = {}
         for key, option in rows.items():
             of, _, flag = key.rpartition(" ")
             if of == name:
-                command.params.append(_parameter(flag, option, given))
+                added[flag] = option
+        if getattr(command.callback, "starts_hooks", False):
+            every = extensions.every if lacks else extensions.every_built_in
+            flags = {
+                f"--{key.replace('_', '-')}": keyword for key, keyword in every("keywords").items() if keyword.help
+            }
+            added = {flag: keyword for flag, keyword in flags.items() if flag not in own} | added
+        given: dict[str, Any] = {}
+        KEYWORDS.clear()
+        command.params[-1:-1] = [_parameter(flag, option, given) for flag, option in added.items()]
         context = command.make_context(info_name, args, parent, **extra)
-        for option, value in given:
-            option.use.load()(context, value)
+        for flag, value in given.items():
+            option = added[flag]
+            if isinstance(option, Keyword):
+                KEYWORDS[flag.removeprefix("--").replace("-", "_")] = value
+            else:
+                option.use.load()(context, value)
         return context
 
 
-def _parameter(flag: str, option: Option, given: list[tuple[Option, Any]]) -> Any:
-    """The option for typer. If it is given, it is added to `given` with its value."""
+def _parameter(flag: str, option: Option | Keyword, given: dict[str, Any]) -> Any:
+    """The option for typer. If it is given, its value is added to `given`."""
 
     def take(value: Any) -> None:
         if value:
-            given.append((option, value))
+            given[flag] = value
 
     def command(value: Any = None) -> None: ...
 
-    kind = list[str] if option.many else str if option.metavar else bool
+    many = isinstance(option, Option) and option.many
+    kind = list[str] if many else str if option.metavar else bool
     declared = typer.Option(
         flag, help=option.help, callback=take, expose_value=False, show_default=False, metavar=option.metavar or None
     )

@@ -20,6 +20,16 @@ Verbose = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, one value a line.")]
 
 
+KEYWORDS: dict[str, Any] = {}
+"""The keywords of `Host` that the options of the running command have given."""
+
+
+def starts_hooks(command: F) -> F:
+    """Marks a command that starts hooks: it has an option for each keyword of `Host` with a help, and passes `KEYWORDS` on."""
+    command.starts_hooks = True  # type: ignore[attr-defined]
+    return command
+
+
 class Command(TyperCommand):
     """A command whose help shows arguments by their metavars, without the brackets and types that typer adds."""
 

@@ -20,7 +20,6 @@ from ..ext.prompt.endpoints import model_clients
 from ..host import Host
 from ..model.spec import Timeouts
 from ..projects.layers import Layers
-from .listeners import listeners
 
 T = TypeVar("T")
 
@@ -36,12 +35,11 @@ def with_hooks(
     timeouts: Timeouts | None = None,
     more_listeners: Sequence[Listener] = (),
     faster: bool = False,
-    audit: Path | None = None,
-    **options: Any,
+    **keywords: Any,
 ) -> T:
     """Start the hooks. Returns what `work` returns. A signal that ends the program stops the hooks first.
 
-    `faster` is that of `in_loop`, `options` are those of `listeners`.
+    `faster` is that of `in_loop`, `keywords` are those of `Host` that extensions have.
     """
 
     async def serve() -> T:
@@ -50,10 +48,10 @@ def with_hooks(
             timeouts=timeouts or config.timeouts,
             verify=config.verify,
             model_of=model_of,
-            listeners=[*listeners(**options), *more_listeners],
+            listeners=more_listeners,
             proof_of_life=config.proof_of_life,
-            audit=audit,
             _tables=config.tables,
+            **keywords,
         ) as host:
             return await work(host)
 

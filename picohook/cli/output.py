@@ -11,7 +11,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from ..errors import PicohookError
-from ..wire.text import escape
+from ..wire.text import cut as shortened, escape
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from ..errors import ConfigError
+    from ..protocol.raw_line import RawLine
+
+_SHOWN = 4000
+"""The most bytes of a raw line that are shown."""
 
 
 def data(value: Any) -> None:
@@ -147,6 +151,12 @@ def warn(text: str) -> None:
 def note(text: str) -> None:
     """Print a line on stderr."""
     print(escape(text), file=sys.stderr, flush=True)
+
+
+def show_line(line: RawLine) -> None:
+    """Print a raw line on stderr."""
+    text = shortened(line.shown, _SHOWN)
+    note(text if text == line.shown else f"{text}… ({line.size} bytes)")
 
 
 def error(text: str) -> None:

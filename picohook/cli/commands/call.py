@@ -7,10 +7,9 @@ import typer
 from ...host import Host
 from ...model.stages import STAGES
 from .. import outcomes, output
-from ..command import App, Json, Verbose
+from ..command import KEYWORDS, App, Json, Verbose, starts_hooks
 from ..configuration import AsPicoClaw, Named, configured
 from ..host import with_hooks
-from ..listeners import Audit, Otel, Record, Wire
 from ..log import held
 from ..params import question as read_question
 
@@ -18,6 +17,7 @@ app = App()
 
 
 @app.command()
+@starts_hooks
 def call(
     stage: Annotated[
         str,
@@ -35,10 +35,6 @@ def call(
         str,
         typer.Option(metavar="JSON|@FILE|-", help="The params: JSON, a file, or - for standard input."),
     ] = "{}",
-    audit: Audit = None,
-    otel: Otel = False,
-    record: Record = None,
-    wire: Wire = False,
     as_json: Json = False,
     verbose: Verbose = False,
 ) -> None:
@@ -62,4 +58,4 @@ def call(
             outcomes.show(outcome, question.payload)
 
     with held() as shown:
-        with_hooks(chosen, ask, audit=audit, otel=otel, record=record, wire=wire)
+        with_hooks(chosen, ask, **KEYWORDS)

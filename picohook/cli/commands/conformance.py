@@ -12,8 +12,8 @@ from ...conformance.hook import run
 from ...errors import PicohookError
 from ...model.stages import STAGES
 from ...protocol.raw_line import RawLine
+from .. import output
 from ..command import App, Json, count, seconds
-from ..listeners import show_line
 from ..report import Junit, conclude, require_writable
 
 app = App()
@@ -92,7 +92,7 @@ def conformance(
 
 def _show_lines(lines: Sequence[RawLine]) -> None:
     for line in lines:
-        show_line(line)
+        output.show_line(line)
 
 
 def _known(option: str, names: list[str], known: Any) -> None:

@@ -15,10 +15,9 @@ from ...host import Host
 from ...protocol.lines import LineBuffer
 from ...wire import words
 from .. import outcomes, output, params as given, stats
-from ..command import App, Json, Verbose
+from ..command import KEYWORDS, App, Json, Verbose, starts_hooks
 from ..configuration import AsPicoClaw, Named, configured
 from ..host import with_hooks
-from ..listeners import Audit, Otel, Record, Wire
 from ..log import held
 
 app = App()
@@ -26,6 +25,7 @@ _READ = 1 << 16
 
 
 @app.command()
+@starts_hooks
 def run(
     context: typer.Context,
     script: Annotated[
@@ -37,10 +37,6 @@ def run(
     with_stats: Annotated[
         bool, typer.Option("--stats", help="At the end, show counts and times of each hook and stage.")
     ] = False,
-    audit: Audit = None,
-    otel: Otel = False,
-    record: Record = None,
-    wire: Wire = False,
     as_json: Json = False,
     verbose: Verbose = False,
 ) -> None:
@@ -57,7 +53,7 @@ def run(
     del verbose
     descriptor = given.open_source(script)
     work = partial(_run, descriptor, script, as_json)
-    good, status = with_hooks(configured(config, picoclaw), work, audit=audit, otel=otel, record=record, wire=wire)
+    good, status = with_hooks(configured(config, picoclaw), work, **KEYWORDS)
     context.obj = status  # for options of extensions
     if with_stats:
         if as_json:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from ...extension import Command, Extension, Lazy
+from ...extension import Command, Extension, Keyword, Lazy
 
 extension = Extension(
     name="control",
+    keywords={"control": Keyword(Lazy("picohook.ext.control.part:ControlPart"))},
     commands={
         "control": Command(Lazy("picohook.ext.control.command:app"), "Inspect a running host, and control it."),
         "top": Command(Lazy("picohook.ext.control.top:app"), "Show the hooks of a running host, live."),

@@ -8,11 +8,11 @@ from typing import Annotated
 
 import typer
 
+from ... import extensions
 from ...cli import output
-from ...cli.command import App, Verbose, require_file
+from ...cli.command import KEYWORDS, App, Verbose, require_file, starts_hooks
 from ...cli.configuration import Named, configured
 from ...cli.host import own_streams, with_hooks
-from ...cli.listeners import Audit, Otel, Record
 from . import pins as mcp_pins, remote
 from .approval import ClientApprover
 from .clients import put_before, take_away
@@ -24,6 +24,7 @@ app = App()
 
 
 @app.command(context_settings={"allow_interspersed_args": False})
+@starts_hooks
 def mcp(
     command: Annotated[
         list[str] | None,
@@ -106,9 +107,6 @@ def mcp(
             show_default=False,
         ),
     ] = None,
-    audit: Audit = None,
-    otel: Otel = False,
-    record: Record = None,
     verbose: Verbose = False,
 ) -> None:
     """Put hooks between an MCP client and an MCP server.
@@ -124,7 +122,7 @@ def mcp(
     if init is not None or undo is not None:
         if command or url or (init is not None and undo is not None):
             raise typer.BadParameter("give one of --init, --undo, --url and a command")
-        _edit_client(init, undo, _options(config=config, approve=approve, refuse=refuse, changed=changed, audit=audit))
+        _edit_client(init, undo, _options(config=config, approve=approve, refuse=refuse, changed=changed))
         return
     if bool(command) is bool(url):
         raise typer.BadParameter("give the command that starts the server, or its URL: picohook mcp -- COMMAND")
@@ -150,9 +148,7 @@ def mcp(
         layers,
         lambda host: serve_mcp(host, name, command, streams, pins=pins, approver=approver, refused=refused),
         faster=True,
-        audit=audit,
-        otel=otel,
-        record=record,
+        **KEYWORDS,
     )
     raise typer.Exit(code)
 
@@ -174,18 +170,19 @@ def _server(command: list[str], url: str | None, headers: list[str]) -> tuple[li
     return ["--url", url], remote.command(url, headers), host
 
 
-def _options(
-    *, config: Path | None, approve: str | None, refuse: list[str] | None, changed: str, audit: Path | None
-) -> list[str]:
+def _options(*, config: Path | None, approve: str | None, refuse: list[str] | None, changed: str) -> list[str]:
     """Returns the options for a client's configuration, with absolute paths: a client may start servers in any directory."""
     pairs = [
         ("--config", config and config.absolute()),
         ("--approve", approve),
-        ("--audit", audit and audit.absolute()),
     ]
     pairs += [("--refuse", one) for one in refuse or ()]
     pairs += [("--changed", changed)] if changed != "warn" else []
-    return [str(part) for pair in pairs if pair[1] is not None for part in pair]
+    options = [str(part) for pair in pairs if pair[1] is not None for part in pair]
+    for name, value in KEYWORDS.items():
+        is_file = extensions.find("keywords", name).metavar == "FILE"
+        options += [f"--{name}", *([] if value is True else [os.path.abspath(value) if is_file else value])]
+    return options
 
 
 def _edit_client(init: Path | None, undo: Path | None, options: list[str]) -> None:

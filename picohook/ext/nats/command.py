@@ -5,7 +5,6 @@ import contextlib
 import functools
 import signal
 import sys
-from pathlib import Path
 from typing import Annotated
 
 import anyio
@@ -13,11 +12,9 @@ import anyio.abc
 import typer
 
 from ...cli import output
-from ...cli.command import App, Verbose, count
+from ...cli.command import KEYWORDS, App, Verbose, count, starts_hooks
 from ...cli.configuration import Named, connection_of, read
 from ...cli.host import garbage_collected_rarely, has_uvloop, host_of, reload_at_hangup
-from ...cli.listeners import Audit, Metrics, Otel, Record, listeners
-from ...engine.listener import Listener
 from ...host import Host
 from ...model.spec import NatsSettings
 from ...observe.log import Log
@@ -29,6 +26,7 @@ app = App()
 
 
 @app.command()
+@starts_hooks
 def worker(
     config: Named = None,
     max_in_flight: Annotated[
@@ -43,10 +41,6 @@ def worker(
         bool, typer.Option("--watch", help="Reload the configuration when it changes. SIGHUP reloads it in any case.")
     ] = False,
     *,
-    metrics: Metrics = None,
-    audit: Audit = None,
-    otel: Otel = False,
-    record: Record = None,
     verbose: Verbose = False,
 ) -> None:
     """Serve hooks over NATS, to hosts on other machines.
@@ -60,28 +54,14 @@ def worker(
     del verbose
     settings = connection_of(read(config))
     with contextlib.redirect_stdout(sys.stderr):  # hooks in this process may print
-        made = listeners(otel=otel, record=record)
-        work = functools.partial(_serve, config, settings, made, max_in_flight, metrics, watch=watch, audit=audit)
+        # It serves hooks, and guards no agent.
+        host = host_of(config, watch=watch, _system=False, **KEYWORDS)
+        work = functools.partial(_serve, host, settings, max_in_flight)
         anyio.run(work, backend_options={"use_uvloop": has_uvloop()})
 
 
-async def _serve(
-    config: Path | None,
-    settings: NatsSettings,
-    host_listeners: list[Listener],
-    max_in_flight: int,
-    metrics: str | None,
-    *,
-    watch: bool,
-    audit: Path | None,
-) -> None:
-    # It serves hooks, and guards no agent.
-    host = host_of(config, listeners=host_listeners, watch=watch, audit=audit, _system=False)
-    async with host, contextlib.AsyncExitStack() as opened:
-        if metrics is not None:
-            from ..prometheus.endpoint import metrics_endpoint  # needs an extra
-
-            await opened.enter_async_context(metrics_endpoint(host, metrics))
+async def _serve(host: Host, settings: NatsSettings, max_in_flight: int) -> None:
+    async with host:
         connection = _connect(settings)
         async with anyio.create_task_group() as tasks:
             serving = _Serving(host, connection, max_in_flight, tasks)

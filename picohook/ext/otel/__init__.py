@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-from ...extension import Extension
+from ...extension import Extension, Keyword, Lazy
 
 extension = Extension(
     name="otel",
+    keywords={
+        "otel": Keyword(
+            Lazy("picohook.ext.otel.part:OtelPart"),
+            help="Send traces and metrics with OpenTelemetry, as opentelemetry-instrument sets it up.",
+        ),
+    },
 )

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from ...extension import Extension, Lazy, Option
+from ...extension import Extension, Keyword, Lazy, Option
 
 extension = Extension(
     name="prometheus",
+    keywords={
+        "prometheus": Keyword(
+            Lazy("picohook.ext.prometheus.part:PrometheusPart"),
+            "[HOST:]PORT",
+            "Also answer GET /metrics there: on this machine alone unless HOST is given.",
+        ),
+    },
     options={
         "run --prometheus": Option(
             Lazy("picohook.ext.prometheus.file:write_at_end"),

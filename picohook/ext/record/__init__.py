@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
-from ...extension import Command, Extension, Lazy
+from ...extension import Command, Extension, Keyword, Lazy
 
 extension = Extension(
     name="record",
+    keywords={
+        "record": Keyword(
+            Lazy("picohook.ext.record.part:RecordPart"),
+            "FILE",
+            "Write all questions and answers there, for `picohook replay` and `trace`.",
+        ),
+        "wire": Keyword(
+            Lazy("picohook.ext.record.part:WirePart"),
+            help="Show the raw lines on stderr: → to a hook's standard input, ← from its standard output."
+            " With --record, they are recorded too.",
+        ),
+    },
     commands={
         "trace": Command(Lazy("picohook.ext.record.trace_command:app"), "Show a record as a timeline."),
         "replay": Command(

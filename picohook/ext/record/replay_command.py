@@ -13,7 +13,6 @@ from ...cli import outcomes, output
 from ...cli.command import App, Json, Verbose
 from ...cli.configuration import AsPicoClaw, Named, configured, program
 from ...cli.host import with_hooks
-from ...cli.listeners import Record
 from ...config.document import PicoClaw
 from ...errors import HookCrashedError, PicohookError
 from ...host import Host
@@ -58,7 +57,10 @@ def replay(
             autocompletion=lambda: list(_MAY_BE_IGNORED),
         ),
     ] = None,
-    record: Record = None,
+    record: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write all questions and answers there, as a record.", show_default=False),
+    ] = None,
     as_json: Json = False,
     verbose: Verbose = False,
 ) -> None:

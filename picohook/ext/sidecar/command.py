@@ -10,7 +10,7 @@ import anyio
 import typer
 
 from ...cli import output
-from ...cli.command import App, Verbose
+from ...cli.command import KEYWORDS, App, Verbose, starts_hooks
 from ...cli.configuration import AsPicoClaw, Named, read
 from ...cli.host import (
     ended_by_signals,
@@ -21,7 +21,6 @@ from ...cli.host import (
     own_streams,
     reload_at_hangup,
 )
-from ...cli.listeners import Audit, Metrics, Otel, Record, listeners
 from ...errors import PicohookError
 from ...host import Host
 from ...rpc.connection import Connection
@@ -31,6 +30,7 @@ app = App()
 
 
 @app.command()
+@starts_hooks
 def serve(
     config: Named = None,
     socket: Annotated[
@@ -42,12 +42,8 @@ def serve(
             show_default=False,
         ),
     ] = None,
-    metrics: Metrics = None,
     *,
     picoclaw: AsPicoClaw = None,
-    audit: Audit = None,
-    otel: Otel = False,
-    record: Record = None,
     verbose: Verbose = False,
 ) -> None:
     """Serve the hooks to a program in any language.
@@ -65,18 +61,14 @@ def serve(
     if streams is not None and os.isatty(streams[0]):
         output.note("Serving this terminal: type one JSON-RPC request a line, and end the input (Ctrl-D) to stop.")
     with contextlib.redirect_stdout(sys.stderr):  # hooks in this process may print
-        host = host_of(config, picoclaw=picoclaw, audit=audit, listeners=listeners(otel=otel, record=record))
-        anyio.run(_serve, host, socket, streams, metrics, backend_options={"use_uvloop": has_uvloop()})
+        host = host_of(config, picoclaw=picoclaw, **KEYWORDS)
+        anyio.run(_serve, host, socket, streams, backend_options={"use_uvloop": has_uvloop()})
 
 
-async def _serve(host: Host, socket: Path | None, streams: tuple[int, int] | None, metrics: str | None) -> None:
+async def _serve(host: Host, socket: Path | None, streams: tuple[int, int] | None) -> None:
     sidecar = Sidecar(host)
     with ended_by_signals():
         async with host, contextlib.AsyncExitStack() as opened:
-            if metrics is not None:
-                from ..prometheus.endpoint import metrics_endpoint  # needs an extra
-
-                await opened.enter_async_context(metrics_endpoint(host, metrics))
             clients = await sidecar.at_streams(*streams) if streams else await sidecar.at_socket(cast(Path, socket))
             on_endings(lambda _: sidecar.end())
             reload_at_hangup(host)

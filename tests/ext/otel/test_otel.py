@@ -373,7 +373,7 @@ ASK = ("call", "before_tool", "--params", '{"tool": "a"}', "--config", "picohook
         (SET_UP, "hook a\nhooks before_tool\n"),
         (
             "",
-            "Warning: --otel: OpenTelemetry is not set up, so nothing is sent (opentelemetry-instrument sets it up)\n",
+            "WARNING: OpenTelemetry is not set up, so nothing is sent hint='opentelemetry-instrument sets it up'\n",
         ),
     ],
 )
