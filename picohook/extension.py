@@ -69,7 +69,7 @@ class HookKey:
     apply: Lazy[Callable[[Hook, Any], Hook]]
     """Gets the hook that was made, and the value. Returns the hook to mount."""
     description: str
-    """What the key means, for editors of configuration files."""
+    """The meaning of the key, for editors of configuration files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ class Keyword:
     part: Lazy[Callable[[Any], Part | Table]]
     """Returns the part for the argument's value. A table counts as one more of the configuration, under the same key."""
     metavar: str = ""
-    """What stands for the option's value in the help; empty for an option without a value."""
+    """The name of the option's value in the help; empty for an option without a value."""
     help: str = ""
 
 

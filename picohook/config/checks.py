@@ -177,7 +177,7 @@ def _is_key_of_hooks(model: type[BaseModel], key: str) -> bool:
 
 
 def _alone(annotation: Any) -> Any:
-    """What the value is if it is not missing: a model, if there is one."""
+    """Returns the type without None: the model among its parts, or else the first part."""
     kinds = get_args(annotation) if get_origin(annotation) in {Union, UnionType} else (annotation,)
     return next(filter(_is_model, kinds), kinds[0])
 

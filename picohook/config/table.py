@@ -23,7 +23,7 @@ class Consent(NamedTuple):
     writes: str = ""
     """The path of a file that picohook writes for it."""
     sends_to: str = ""
-    """Where it sends what hooks are asked."""
+    """The place to which it sends hooks' questions."""
 
 
 class Table(Settings):
@@ -45,7 +45,7 @@ class Table(Settings):
         return config
 
     def consent(self) -> Iterable[Consent]:
-        """What a user agrees to by trusting a file with this table."""
+        """The acts that a user allows by trusting a file with this table."""
         return ()
 
     @classmethod

@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 
 CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446  # the same on every architecture
 LEAST_ABI = 3
-"""Linux 6.2. Before it, a read-only file could be truncated."""
+"""The least version of Landlock, that of Linux 6.2. Before it, a read-only file could be truncated."""
 ABI_IOCTL, ABI_NETWORK, ABI_SCOPE = 5, 4, 6
 
 # LANDLOCK_ACCESS_FS_*

@@ -20,7 +20,7 @@ LAST_RESORT = 5.0
 
 
 class Part:
-    """What an extension adds to one host while it runs. A subclass overrides the methods that it needs."""
+    """An extension's addition to one host while it runs. A subclass overrides the methods that it needs."""
 
     listeners: Sequence[Listener] = ()
     """They see the host's questions and events from before `open` until after the hooks have ended."""
@@ -97,5 +97,5 @@ class Parts:
         return next((part for part in self.all if isinstance(part, kind)), None)
 
     def status(self) -> dict[str, Any]:
-        """What the parts add to the host's status."""
+        """The fields that the parts add to the host's status."""
         return {name: value for part in self.all for name, value in part.status().items()}

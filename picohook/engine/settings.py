@@ -26,7 +26,7 @@ class Settings(TypedDict, total=False):
     listeners: Iterable[Listener]
     """The listeners, which see each question, answer and event."""
     parts: Iterable[Part]
-    """What they add to the host while it runs, besides the parts of extensions."""
+    """Further parts of the host while it runs, besides those of extensions."""
 
 
 class EngineSettings(Settings, total=False):

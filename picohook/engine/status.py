@@ -43,7 +43,7 @@ class HostStatus:
     proof_of_life: ProofStatus | None = None
     """The results of its proofs of life; None without any."""
     parts: Mapping[str, Any] = field(default_factory=dict)
-    """What the parts of extensions say, by the names of the fields in the JSON form."""
+    """The status of extensions' parts, by the names of the fields in the JSON form."""
 
     def wire(self) -> dict[str, Any]:
         """The plain JSON form."""

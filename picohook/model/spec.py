@@ -449,7 +449,7 @@ class HookSpec(Settings):
 
 
 class _KeyedSpec:
-    """What the settings of a hook have in addition, if extensions add keys to them."""
+    """The settings of a hook with the keys that extensions add."""
 
     KIND: ClassVar[type[HookSpec]]
     HOOK_KEYS: ClassVar[tuple[str, ...]]

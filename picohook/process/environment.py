@@ -46,5 +46,5 @@ def hide_keys() -> None:
 
 
 def key_of(name: str) -> str:
-    """The value of a variable `PICOHOOK_..._KEY`, even if it is hidden; empty if there is none."""
+    """The value of a variable `PICOHOOK_..._KEY`, even if it is hidden; empty if it is not set."""
     return os.environ.get(name) or _keys.get(name, "")
