@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import signal
 import subprocess
@@ -408,7 +409,8 @@ async def test_the_command_serves_a_configuration_until_term_and_follows_its_rel
 
     write(settings.tenant, "policy")
     command = [sys.executable, "-m", "picohook", "worker", "--config", str(file)]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process, contextlib.ExitStack() as at_end:
+        at_end.callback(process.kill)
         assert process.stderr.readline() == "Serving over NATS: policy\n"
         async with host() as it:
             assert (await it.before_tool(CALL)).reason == "served"
