@@ -73,7 +73,7 @@ _HOME = {
     "ModelPrompt": "ext.prompt.model_prompt",
     "Modify": "model.decisions",
     "NatsError": "errors",
-    "NatsSettings": "model.spec",
+    "NatsSettings": "ext.nats.settings",
     "NatsSpec": "ext.nats.spec",
     "Notes": "model.trail",
     "OnFailure": "model.spec",
@@ -185,6 +185,7 @@ if TYPE_CHECKING:
     from .ext.audit.log import AuditLog as AuditLog, RequiredAuditLog as RequiredAuditLog
     from .ext.blade.hooks import blade_hooks as blade_hooks
     from .ext.jcli.dialect import RegisteredHooks as RegisteredHooks
+    from .ext.nats.settings import NatsSettings as NatsSettings
     from .ext.nats.spec import NatsSpec as NatsSpec
     from .ext.otel.listener import OpenTelemetry as OpenTelemetry
     from .ext.prompt.hook import PromptHook as PromptHook
@@ -251,7 +252,6 @@ if TYPE_CHECKING:
     from .model.spec import (
         Canary as Canary,
         HookSpec as HookSpec,
-        NatsSettings as NatsSettings,
         OnFailure as OnFailure,
         Parts as Parts,
         ProofOfLife as ProofOfLife,

@@ -9,8 +9,8 @@ import typer
 
 from ..config import Config
 from ..config.document import PicoClaw
-from ..errors import HookCrashedError, PicohookError
-from ..model.spec import HookSpec, NatsSettings, python_file
+from ..errors import HookCrashedError
+from ..model.spec import HookSpec, python_file
 from ..process.plan import plan
 from ..projects import hook_files, layers
 from ..projects.layers import Layers
@@ -72,14 +72,6 @@ def configured(named: Path | None, picoclaw: PicoClaw | None = None) -> Layers:
     for warning in found.warnings:
         output.warn(str(warning))
     return found
-
-
-def connection_of(found: Layers) -> NatsSettings:
-    """Returns the connection to NATS that the configuration names. Raises `PicohookError` if it names none."""
-    if found.nats is None:
-        files = ", ".join(str(config.path) for config in found.configs)
-        raise PicohookError(f'{files}: has no table [nats] (such as: servers = ["nats://127.0.0.1:4222"])')
-    return found.nats
 
 
 def described(config: Config) -> dict[str, Any]:

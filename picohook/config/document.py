@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from ..model.spec import HookSpec, NatsSettings, ProofOfLife, Timeouts
+    from ..model.spec import HookSpec, ProofOfLife, Timeouts
     from .tables import ModelTable
 
 PicoClaw = Literal["0.2.8", "0.2.9", "0.2.9+edits"]
@@ -50,7 +50,5 @@ class Config:
     """The proofs of life to give."""
     model: ModelTable | None = None
     """The model that prompt hooks ask."""
-    nats: NatsSettings | None = None
-    """The connection to NATS, with absolute paths."""
     picoclaw: PicoClaw | None = None
     """The version of PicoClaw whose behaviour the hooks expect, if the file or the caller names one."""

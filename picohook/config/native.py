@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from pydantic import ConfigDict, Field, create_model
 
@@ -15,7 +15,6 @@ from ..model.spec import (
     KINDS,
     Contain,
     HookSpec,
-    NatsSettings,
     OnFailure,
     ProcessSession,
     ProofOfLife,
@@ -41,8 +40,6 @@ if TYPE_CHECKING:
     from .document import Config
     from .problems import KeyPath, Problems
     from .table import Table
-
-S = TypeVar("S", bound=Settings)
 
 # The defaults. Neither is validated, because that would build its model.
 _HOOK, _TIMEOUTS = HookSpec.model_construct(), Timeouts.model_construct()
@@ -106,7 +103,6 @@ class NativeFile(Settings):
     defaults: Defaults = Field(default_factory=Defaults)
     hooks: dict[str, HookSpec] = Field(default_factory=dict, description="A table for each hook, by its name.")
     model: ModelTable | None = Field(default=None, description="The model that prompt hooks ask.")
-    nats: NatsSettings | None = Field(default=None, description="The connection to NATS, for hooks served elsewhere.")
     picoclaw: PicoClaw | None = Field(
         default=None, description="The version of PicoClaw whose events and before_llm the hooks expect."
     )
@@ -139,15 +135,13 @@ def read(document: dict[str, Any], problems: Problems, config: Config) -> Config
     file = file.model_copy(update={"hooks": hooks})
     directory = config.path.parent
     version = config.picoclaw or file.picoclaw
-    nats = file.nats and _files_placed(file.nats, directory)
     config = replace(
         config,
-        hooks=tuple(_hooks(file, document, directory, version, nats or NatsSettings())),
+        hooks=tuple(_hooks(file, document, directory, version)),
         key_paths={name: dotted(("hooks", name)) for name in file.hooks},
         timeouts=file.defaults.timeouts,
         warnings=tuple(_warnings(file, document)),
         model=file.model,
-        nats=nats,
         picoclaw=version,
         proof_of_life=file.proof_of_life,
     )
@@ -199,14 +193,12 @@ def _hook(name: str, table: Any, problems: Problems) -> HookSpec | None:
 
 
 def _hooks(
-    file: NativeFile, document: Mapping[str, Any], directory: Path, version: PicoClaw | None, nats: NatsSettings
+    file: NativeFile, document: Mapping[str, Any], directory: Path, version: PicoClaw | None
 ) -> Iterator[HookSpec]:
     """Yields the hooks that are enabled, each with the settings that it takes from elsewhere."""
     for name, hook in file.hooks.items():
         if hook.enabled:
             settings = {**file.defaults.fold(hook), **settings_of(version, document["hooks"][name]), "name": name}
-            if hook.kind == "nats":
-                settings["connection"] = nats
             yield _placed(hook.model_copy(update=settings), directory)
 
 
@@ -225,16 +217,6 @@ def _placed(hook: HookSpec, directory: Path) -> HookSpec:
     if command and "/" in command[0]:
         command = (str(directory / command[0]), *command[1:])
     return hook.model_copy(update={"command": command, "dir": str(directory / (hook.dir or ""))})
-
-
-def _files_placed(nats: NatsSettings, directory: Path) -> NatsSettings:
-    """The settings with absolute paths."""
-
-    def placed(table: S, *names: str) -> S:
-        files = {name: str(directory / path) for name in names if (path := getattr(table, name)) is not None}
-        return table.model_copy(update=files)
-
-    return placed(nats, "creds", "nkey").model_copy(update={"tls": nats.tls and placed(nats.tls, "ca", "cert", "key")})
 
 
 def _check(file: NativeFile | None, document: Mapping[str, Any], problems: Problems, *, found: bool) -> None:

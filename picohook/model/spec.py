@@ -8,7 +8,6 @@ import shlex
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
-from urllib.parse import urlsplit
 
 from pydantic import (
     AfterValidator,
@@ -198,44 +197,6 @@ class Timeouts(Settings):
     approval: Seconds = Field(default=60.0, description="One question to one approver.")
     hello: Seconds = Field(default=5.0, description="From the start of the process to its answer to hook.hello.")
     chain: Seconds = Field(default=30.0, description="All interceptors of one stage together.")
-
-
-class NatsTls(Settings):
-    """The encryption of connections to NATS. The server's certificate is always verified."""
-
-    ca: str | None = Field(default=None, description="The file with the authorities; by default the system's.")
-    cert: str | None = Field(default=None, description="The file with the client's own certificate.")
-    key: str | None = Field(default=None, description="The file with the key of that certificate.")
-
-
-class NatsSettings(Settings):
-    """The connection to NATS that a host or a worker has."""
-
-    servers: Annotated[tuple[str, ...], Field(min_length=1)] = Field(
-        default=("nats://127.0.0.1:4222",), description='URLs of servers of one cluster: "nats://HOST:PORT".'
-    )
-    tenant: str = Field(default="default", min_length=1, description="Whose hooks these are: a part of every subject.")
-    host: str = Field(default="", description="This host's name, at which it gets answers; by default the machine's.")
-    creds: str | None = Field(default=None, description="The file with the user's credentials (JWT and seed).")
-    nkey: str | None = Field(default=None, description="The file with the seed of the user's nkey, without a JWT.")
-    tls: NatsTls | None = Field(default=None, description="The certificates, for servers that demand TLS.")
-
-    @field_validator("servers")
-    @classmethod
-    def _are_servers(cls, servers: tuple[str, ...]) -> tuple[str, ...]:
-        for url in servers:
-            parts = urlsplit(url)
-            if parts.scheme not in {"nats", "tls", "ws", "wss"} or not parts.hostname:
-                raise ValueError('must be URLs of servers, such as "nats://127.0.0.1:4222"')
-            if parts.username is not None or parts.password is not None:
-                raise ValueError("have a user or a password in them: name a file in `creds` or `nkey`")
-        return servers
-
-    @model_validator(mode="after")
-    def _one_identity(self) -> NatsSettings:
-        if self.creds is not None and self.nkey is not None:
-            raise ValueError("has creds and nkey: a user has one of them")
-        return self
 
 
 class HookSpec(Settings):

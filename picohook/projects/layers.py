@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ..config.table import Table
     from ..config.tables import ModelTable
     from ..extension import Dialect
-    from ..model.spec import HookSpec, NatsSettings
+    from ..model.spec import HookSpec
     from ..wire.regular_files import Identity
 
 
@@ -68,11 +68,6 @@ class Layers:
             for key, table in config.tables.items():
                 found[key] = (*found.get(key, ()), table)
         return found
-
-    @property
-    def nats(self) -> NatsSettings | None:
-        """The connection to NATS; of several files, that of the first that has one."""
-        return next((config.nats for config in self.configs if config.nats is not None), None)
 
     @property
     def digest(self) -> str:

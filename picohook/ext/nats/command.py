@@ -13,13 +13,15 @@ import typer
 
 from ...cli import output
 from ...cli.command import KEYWORDS, App, Verbose, count, starts_hooks
-from ...cli.configuration import Named, connection_of, read
+from ...cli.configuration import Named, read
 from ...cli.host import garbage_collected_rarely, has_uvloop, host_of, reload_at_hangup
+from ...errors import PicohookError
 from ...host import Host
-from ...model.spec import NatsSettings
 from ...observe.log import Log
+from ...projects.layers import Layers
 from ...transport.event_loop import current_reactor
 from .connection import NatsConnection
+from .settings import NatsSettings, connection_in
 from .worker import MAX_IN_FLIGHT, NatsWorker
 
 app = App()
@@ -52,7 +54,7 @@ def worker(
     same hook share its questions. At SIGTERM it accepts no more questions, answers those that it has, and ends.
     """  # noqa: D301 - click reads a backspace character, not an escape
     del verbose
-    settings = connection_of(read(config))
+    settings = _connection_of(read(config))
     with contextlib.redirect_stdout(sys.stderr):  # hooks in this process may print
         # It serves hooks, and guards no agent.
         host = host_of(config, watch=watch, _system=False, **KEYWORDS)
@@ -96,7 +98,7 @@ class _Serving:
             worker.end()
 
     def follow(self) -> None:
-        settings = self._host.reloader.source.layers.nats
+        settings = connection_in(self._host.reloader.source.layers)
         if settings is None:
             self._log.error("the table [nats] is gone: the worker stays where it is", servers=self._settings.servers)
         elif settings != self._settings and not self.ended.is_set():
@@ -128,3 +130,12 @@ class _Serving:
 
 def _connect(settings: NatsSettings) -> NatsConnection:
     return NatsConnection(settings, current_reactor(), Log())
+
+
+def _connection_of(found: Layers) -> NatsSettings:
+    """Returns the connection to NATS that the configuration names. Raises `PicohookError` if it names none."""
+    settings = connection_in(found)
+    if settings is None:
+        files = ", ".join(str(config.path) for config in found.configs)
+        raise PicohookError(f'{files}: has no table [nats] (such as: servers = ["nats://127.0.0.1:4222"])')
+    return settings

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from nats.aio.msg import Msg
     from nats.aio.subscription import Subscription
 
-    from ...model.spec import NatsSettings
     from ...observe.log import Log
     from ...transport.reactor import Reactor
+    from .settings import NatsSettings
 
 CONNECTING, CONNECTED, DISCONNECTED, CLOSED = "connecting", "connected", "disconnected", "closed"
 UNREACHABLE, FORBIDDEN, TOO_LARGE = "unreachable", "forbidden", "too_large"

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ...hooks.base import HostServices
-    from ...model.spec import NatsSettings
     from .connection import NatsConnection
+    from .settings import NatsSettings
 
 
 class Connections:

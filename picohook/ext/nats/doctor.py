@@ -16,11 +16,11 @@ import typer
 
 from ...cli.doctor.examine import examinations
 from ...cli.doctor.findings import Finding, Level
-from ...model.spec import NatsSettings
 from ...projects import layers
 from ...projects.layers import Layers
 from . import subjects
 from .connection import flush_all, identity, tls_of
+from .settings import NatsSettings, connection_in
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
@@ -36,7 +36,7 @@ _PAGE = "docs/how-to/operate-a-fleet.md"
 
 async def examine(found: Layers) -> AsyncIterator[Finding]:
     """Yields the findings about the servers in `[nats]`."""
-    settings = found.nats
+    settings = connection_in(found)
     if settings is None:
         return
     for server in settings.servers:
@@ -60,13 +60,13 @@ def try_answers(context: typer.Context, host: str) -> None:
 
 async def examine_routes(routes: list[str], found: Layers) -> AsyncIterator[Finding]:
     """Yields a finding about each route of the servers' cluster."""
-    for route in routes if found.nats else ():
+    for route in routes if connection_in(found) else ():
         yield await _route(route)
 
 
 async def examine_answers(host: str, found: Layers) -> AsyncIterator[Finding]:
     """Yields a finding about where this worker may answer a host beside its inbox. `host` is the host's configuration."""
-    worker, asking, served = found.nats, layers.named(host).nats, _served(found)
+    worker, asking, served = connection_in(found), connection_in(layers.named(host)), _served(found)
     if worker is not None and asking is not None and served:
         server = worker.servers[0]
         async for finding in _with_key(server, partial(_answers, server, worker, asking, served[0])):

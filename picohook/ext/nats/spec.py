@@ -7,7 +7,8 @@ from typing import Any, ClassVar
 from pydantic import Field, model_validator
 
 from ...extension import Lazy
-from ...model.spec import HookSpec, NatsSettings, OnFailure
+from ...model.spec import HookSpec, OnFailure
+from .settings import NatsSettings
 
 HOOK: Lazy[Any] = Lazy("picohook.ext.nats.hook:NatsHook")
 

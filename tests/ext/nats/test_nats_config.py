@@ -31,9 +31,9 @@ def test_files_are_relative_to_the_configuration(read, tmp_path):
         '[nats]\nservers = ["tls://hub:4222"]\nnkey = "a.nk"\ntls = { ca = "/etc/ca.pem", cert = "c.pem" }\n' + HOOK
     )
     (hook,) = config.hooks
-    assert hook.connection == config.nats
-    assert config.nats.nkey == str(tmp_path / "a.nk")
-    assert (config.nats.tls.ca, config.nats.tls.cert) == ("/etc/ca.pem", str(tmp_path / "c.pem"))
+    assert hook.connection == config.tables["nats"]
+    assert config.tables["nats"].nkey == str(tmp_path / "a.nk")
+    assert (config.tables["nats"].tls.ca, config.tables["nats"].tls.cert) == ("/etc/ca.pem", str(tmp_path / "c.pem"))
 
 
 def test_a_failure_denies_unless_the_hook_itself_says_otherwise(read):

@@ -19,8 +19,8 @@ from server import Server
 from picohook import FunctionHook, HookSpec, Host, NatsSettings, ToolCall
 from picohook.ext.nats import doctor
 from picohook.ext.nats.connection import LOGGED, NatsConnection
+from picohook.ext.nats.settings import NatsTls
 from picohook.ext.nats.worker import NatsWorker
-from picohook.model.spec import NatsTls
 from picohook.observe.log import Log
 from picohook.projects import layers
 from picohook.transport.event_loop import current_reactor
