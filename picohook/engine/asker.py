@@ -193,6 +193,8 @@ class Asker:
             end = clock() + (within if stage.approves else min(generation.budget, within))
             chain = Chain(stage, encoded, clock, end, account)
             chain.on_edit = on_edit
+            if stage.approves and only is None:
+                chain.answering = self._mounted.parts.answering
             outcome = await chain.run(seats, decided)
         except BaseException as error:
             if account is not None:

@@ -5,34 +5,39 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 import anyio
 
-from ..errors import HookTimeoutError
+from ..errors import HookTimeoutError, PicohookError
 from ..hooks.base import Question
 from ..model import failure_policy
-from ..model.decisions import CONTINUE, Approve, Asked, Continue, Modify, Outcome, Retry
+from ..model.decisions import CONTINUE, Approve, Asked, Continue, Deny, Modify, Outcome, Retry
 from ..model.encoded import CHANGED
 from ..model.payloads import Payload
 from ..model.spec import SYSTEM_SHARE
+from ..model.trail import TrailEntry
 from ..wire import words
 from .apply_decision import apply
-from .trail import entry_of, not_asked, not_waited_for
+from .trail import NOT_NEEDED, NOT_WAITED_FOR, answered_early, entry_of, left_out, not_asked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ..hooks.base import Hook
     from ..model.encoded import Encoded
+    from ..model.payloads import ToolCall
     from ..model.stages import Stage
-    from ..model.trail import OutcomeAction, TrailEntry
+    from ..model.trail import OutcomeAction
     from .listener import Account
+    from .part import Part
     from .seat import Seat
 
 P = TypeVar("P", bound=Payload)
 
 NEVER = float("inf")
+ANSWERS_WITHIN = 5.0
+"""Seconds in which a part has to answer in place of approvers."""
 _PASSES = (Continue, Modify)
 """The decisions after which the next hook is asked."""
 
@@ -43,7 +48,19 @@ class Chain(Generic[P]):
     It knows nothing of mounting, sessions and processes: it is given seats in order, and a clock.
     """
 
-    __slots__ = ("account", "clock", "encoded", "end", "first", "guards", "on_edit", "shared_end", "stage", "trail")
+    __slots__ = (
+        "account",
+        "answering",
+        "clock",
+        "encoded",
+        "end",
+        "first",
+        "guards",
+        "on_edit",
+        "shared_end",
+        "stage",
+        "trail",
+    )
 
     def __init__(
         self,
@@ -64,6 +81,8 @@ class Chain(Generic[P]):
         """The end of the time that the system's hooks share. It is set when the first of them is asked."""
         self.account = account
         """Sees each question and answer, for listeners."""
+        self.answering: Sequence[Part] = ()
+        """The parts that may answer in place of approvers."""
         self.on_edit: Callable[[Hook, P, P], None] | None = None
         """Is called with the hook and the payload before and after each edit."""
         self.guards: list[tuple[Seat, P | None]] = []
@@ -91,7 +110,7 @@ class Chain(Generic[P]):
                 if asked.encoded is not self.encoded and self.on_edit is not None:
                     self.on_edit(seat.hook, self.encoded.payload, asked.encoded.payload)
                 if asked.decision is not CONTINUE and not isinstance(asked.decision, _PASSES):
-                    return self.outcome(seat, asked)
+                    return self.outcome(seat.name, asked)
                 self.encoded = asked.encoded
                 seen = asked.encoded.payload
             else:
@@ -157,19 +176,19 @@ class Chain(Generic[P]):
 
     def outcome(
         self,
-        seat: Seat | None = None,
+        name: str = "",
         asked: Asked[P] | None = None,
         *,
         refusal: str = "",
         approved: bool | None = None,
     ) -> Outcome[P]:
-        """Returns the outcome of the hook that ended the chain, of the host's refusal, or of all hooks.
+        """Returns the outcome of the hook or part that ended the chain, of the host's refusal, or of all hooks.
 
         No other code makes one.
         """
         stage, encoded, trail = self.stage, self.encoded, tuple(self.trail)
         # By position: an object made by keywords costs twice as much.
-        if seat is not None and asked is not None:
+        if asked is not None:
             decision = asked.decision
             feedback = decision.feedback if isinstance(decision, Retry) else ""
             return Outcome(
@@ -181,7 +200,7 @@ class Chain(Generic[P]):
                 approved,
                 asked.result,
                 feedback,
-                seat.name,
+                name,
                 None if stage.approves else encoded.payload,
             )
         if refusal:
@@ -204,18 +223,46 @@ class Chain(Generic[P]):
 
     async def _approve(self, seats: Sequence[Seat]) -> Outcome[P]:
         """Ask all approvers at once, if their filters match. After the first denial, the others are not waited for."""
-        approvers = [seat for seat in seats if seat.wants(self.encoded.payload)]
+        wanting = approvers = [seat for seat in seats if seat.wants(self.encoded.payload)]
+        early = await self._early_answer() if approvers and self.answering else None
+        denied = early is not None and isinstance(early.decision, Deny)
+        if early is not None:
+            approvers = [seat for seat in wanting if seat.guard and not denied]
         answers = await self._ask_at_once(approvers) if approvers else {}
         for seat in seats:
             if seat.name in answers:
                 self.trail.append(answers[seat.name].entry)
             else:
-                self.trail.append(not_waited_for(seat) if seat in approvers else not_asked(self.stage, seat))
+                why = NOT_WAITED_FOR if seat in approvers else NOT_NEEDED
+                self.trail.append(left_out(seat, why) if seat in wanting else not_asked(self.stage, seat))
+        if denied and early is not None:
+            return self.outcome(early.entry.hook, early, approved=False)
         for seat in approvers:
             asked = answers.get(seat.name)
             if asked is not None and not isinstance(asked.decision, Approve):
-                return self.outcome(seat, asked, approved=False)
+                return self.outcome(seat.name, asked, approved=False)
         return self.outcome(approved=len(answers) == len(approvers))
+
+    async def _early_answer(self) -> Asked[P] | None:
+        """Returns the first answer of a part in place of approvers. None if no part answers about the call as it is now."""
+        for part in self.answering:
+            began, name = self.clock(), part.name or type(part).__name__
+            try:
+                with anyio.fail_after(ANSWERS_WITHIN):
+                    decision = await part.answer(cast("ToolCall", self.encoded.deep_copy().payload))
+                if decision is None:
+                    continue
+                if not isinstance(decision, Approve | Deny):
+                    raise TypeError(f"a part answers with Approve, Deny or None, not {decision!r}")
+                if not self.encoded.intact:
+                    raise PicohookError(CHANGED)
+            except Exception as error:
+                self.trail.append(TrailEntry(name, "", self.clock() - began, failure_policy.describe(error)))
+                continue
+            entry = answered_early(name, decision, self.clock() - began)
+            self.trail.append(entry)
+            return Asked(decision, self.encoded, entry, None, None)
+        return None
 
     async def _ask_at_once(self, approvers: Sequence[Seat]) -> dict[str, Asked[P]]:
         """Returns the answers by hook name, without those that came after a denial."""
@@ -241,7 +288,7 @@ class Chain(Generic[P]):
                 asked = await self.ask(seat, self.end, True)
                 self.trail.append(asked.entry)
                 if not isinstance(asked.decision, _PASSES):
-                    return self.outcome(seat, asked)
+                    return self.outcome(seat.name, asked)
         return self.outcome() if self.encoded.intact else self.outcome(refusal=CHANGED)
 
 

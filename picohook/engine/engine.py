@@ -73,7 +73,7 @@ class Engine(Asker):
         mounted_hooks.tap = told.tap
         self.parts = Parts(parts, told)
         """The parts that extensions add to this host."""
-        mounted_hooks.find_part = self.parts.find
+        mounted_hooks.parts = self.parts
         self.on_change: set[Callable[[StateChange | Outcome[Any] | Reloaded | Proof], None]] = told.on_change
         """Functions that are called at once with each state change of a hook, each reload, each proof of life, and a copy of
         each outcome. They must not block."""

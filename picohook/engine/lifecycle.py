@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from ..process.plan import Verify
     from ..protocol.raw_line import RawLine
     from ..transport.reactor import Reactor
+    from .part import Parts
 
 T = TypeVar("T")
 
@@ -70,8 +71,8 @@ class MountedHooks(Arrangement):
         """Called with every event that is sent to hooks, and with these hooks."""
         self.tap: Callable[[RawLine], None] | None = None
         """Called with every line that goes to a hook's process or comes from it."""
-        self.find_part: Callable[[type[Any]], Any] = lambda _: None
-        """Returns the host's part of a class, if it has one."""
+        self.parts: Parts
+        """What extensions add to the host."""
         self.on_seated: set[Callable[[], None]] = set()
         """Functions that are called when other hooks are mounted than before."""
         self._verify = verify
@@ -113,7 +114,7 @@ class MountedHooks(Arrangement):
             self._notice,
             self.tap,
             _weakly(self),
-            self.find_part,
+            self.parts.find,
         )
 
     async def leave(self) -> bool:

@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from ..host import Host
+    from ..model.decisions import Approve, Deny
+    from ..model.payloads import ToolCall
     from .engine import Engine
     from .listener import Listener, Listeners
 
@@ -22,6 +24,8 @@ LAST_RESORT = 5.0
 class Part:
     """An extension's addition to one host while it runs. A subclass overrides the methods that it needs."""
 
+    name = ""
+    """Its name in trails; empty for that of its class."""
     listeners: Sequence[Listener] = ()
     """They see the host's questions and events from before `open` until after the hooks have ended."""
 
@@ -30,6 +34,13 @@ class Part:
 
     async def started(self) -> None:
         """Each hook can serve, or has failed to start."""
+
+    async def answer(self, call: ToolCall) -> Approve | Deny | None:
+        """Answers in place of approvers, for example by an earlier grant. Returns None to have them asked.
+
+        `call` is a copy of the call that will run. Approvers with `guard` are asked in any case, also about an approved call.
+        An error, or no answer within five seconds, counts as None and is in the trail.
+        """
 
     def follow(self, tables: Sequence[Any]) -> None:
         """A reload has read these tables: those of all files, in the order of their layers."""
@@ -91,6 +102,11 @@ class Parts:
                 await part.aclose()
             except Exception as error:
                 host.log.error("a part failed to close", part=type(part).__name__, why=repr(error))
+
+    @property
+    def answering(self) -> list[Part]:
+        """The parts that may answer in place of approvers."""
+        return [part for part in self.all if type(part).answer is not Part.answer]
 
     def find(self, kind: type[Q]) -> Q | None:
         """The first part of this class, if there is one."""

@@ -9,9 +9,13 @@ from ..model.trail import TrailEntry
 from ..wire import words
 
 if TYPE_CHECKING:
-    from ..model.decisions import Decision
+    from ..model.decisions import Approve, Decision
     from ..model.stages import Stage
     from .seat import Seat
+
+
+NOT_WAITED_FOR = "not waited for: another approver denied"
+NOT_NEEDED = "not asked: a part of the host answered"
 
 
 def entry_of(
@@ -41,6 +45,13 @@ def not_asked(stage: Stage[Any], seat: Seat) -> TrailEntry:
     return TrailEntry(seat.name, "", skipped=True)
 
 
-def not_waited_for(seat: Seat) -> TrailEntry:
-    """The entry of an approver that had not answered when another one denied."""
-    return TrailEntry(seat.name, "", error="not waited for: another approver denied")
+def left_out(seat: Seat, why: str) -> TrailEntry:
+    """The entry of an approver that was not asked, or whose answer was not waited for."""
+    return TrailEntry(seat.name, "", error=why)
+
+
+def answered_early(name: str, decision: Approve | Deny, duration: float) -> TrailEntry:
+    """The entry of a part that answered in place of approvers."""
+    severity = decision.severity if isinstance(decision, Deny) else ""
+    action, notes, reason = decision.action, decision.notes, decision.reason
+    return TrailEntry(name, action, duration, notes=notes, reason=reason, severity=severity)
