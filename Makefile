@@ -3,6 +3,7 @@
 # make test    all tests
 # make check   all checks: lint, format, types, tests, coverage
 # make compiled  build the package with a compiled core, and run the tests of the core on it; needs a C compiler
+# make alone    the tests of the core in a checkout of nothing else, and those of the rooms beside it without extensions
 # make coverage  the lines and branches of the whole package that the tests reach
 # make stub    write the signatures of the blocking host, picohook/blocking_methods.pyi, from those of the host
 # make examples  write the first hooks on pages and in hooks_examples/ from the templates of `picohook new`
@@ -44,7 +45,7 @@ COMPILED := build/compiled
 ON_COMPILED := tests/core tests/protocol tests/process tests/host tests/calls tests/sessions
 
 .DEFAULT_GOAL := help
-.PHONY: help demo quick test check compiled coverage matrix quick-on stub examples docstrings faults fuzz planted soak bench many fleet pictures site \
+.PHONY: help demo quick test check compiled alone coverage matrix quick-on stub examples docstrings faults fuzz planted soak bench many fleet pictures site \
 	site-serve release-check agents frameworks clean
 
 # An environment is made again for a Python that is named and is another one, and where it, or its Python, was moved.
@@ -94,6 +95,10 @@ compiled: $(VENV)/.installed-dev
 	PICOHOOK_COMPILE=1 $(PIP) --quiet --no-deps --target $(COMPILED) .
 	PYTHONPATH=$(abspath $(COMPILED)) $(BIN)/python -P -m pytest --workers auto -q --quick -p no:cacheprovider $(ON_COMPILED) \
 		-k 'not an_unfinished_line_is_freed'
+
+alone: $(VENV)/.installed-dev
+	HYPOTHESIS_PROFILE=few $(BIN)/python tests/alone.py core --workers auto
+	HYPOTHESIS_PROFILE=few $(BIN)/python tests/alone.py offered --workers auto
 
 coverage: $(VENV)/.installed-dev
 	$(BIN)/coverage erase

@@ -79,9 +79,9 @@ class Order(NamedTuple):
 def warm_up(holding: str) -> None:
     """Import what programs import, and build what the command line builds at its first use."""
     for name in HOLDINGS[holding]:
-        if importlib.util.find_spec(name.partition(".")[0]):
+        with contextlib.suppress(ModuleNotFoundError):  # an extra, or a room that this checkout does not have
             importlib.import_module(name)
-    if holding != "hooks":
+    if holding != "hooks" and importlib.util.find_spec("picohook.cli"):
         warm_up_commands()
     gc.collect()
     gc.freeze()

@@ -19,33 +19,13 @@ from typing import NamedTuple
 
 import pytest
 from packaging.specifiers import SpecifierSet
+from rooms import LAYERS
 from rows import each
 
 import picohook
 from picohook import extensions
 
 PACKAGE = Path(picohook.__file__).parent
-
-LAYERS = [
-    ["wire", "errors"],
-    ["extension", "extensions"],
-    ["protocol", "observe"],
-    ["model"],
-    ["transport"],
-    ["process"],
-    ["hooks", "contain"],
-    ["engine"],
-    ["config"],
-    ["calls"],
-    ["sessions"],
-    ["projects"],
-    ["reload"],
-    ["rpc", "journal"],
-    ["blocking", "host"],
-    ["testing", "integrations", "conformance", "cli", "__main__"],
-    ["ext"],
-]
-"""A room may import what stands before it here, and itself. The picture in docs/explanation/architecture.md is this list."""
 
 ORDER = {name: place for place, name in enumerate(name for names in LAYERS for name in names)}
 

@@ -181,7 +181,7 @@ def roles() -> Picture:
 
 def packages() -> Picture:
     """The packages of the code in the order of their imports, from the table that the tests hold the imports to."""
-    tree = ast.parse((ROOT / "tests/test_package.py").read_text())
+    tree = ast.parse((ROOT / "tests/helpers/rooms.py").read_text())
     (table,) = [one.value for one in tree.body if isinstance(one, ast.Assign) and ast.unparse(one.targets[0]) == "LAYERS"]
     rooms = ast.literal_eval(table)
     p = Picture(480, 36 * len(rooms) + 40, "The packages of picohook: each imports only packages above it")
