@@ -18,6 +18,7 @@
 # make site    build the documentation as a site, in site/
 # make pictures  draw the pictures of the documentation
 # make site-serve  show the site on http://127.0.0.1:8000, and build it again when a page changes
+# make bare     picohook without extras in an empty environment: a host of hooks in Python and C, and what messages say to install
 # make release-check   wheel and source distribution, each tried in an empty environment
 # make agents  vendor mode and the shim against the programs of other agents, which npm installs; with a model of this machine
 # make frameworks  the tests of each framework integration, in an environment with only that framework
@@ -46,7 +47,7 @@ ON_COMPILED := tests/core tests/protocol tests/process tests/host tests/calls te
 
 .DEFAULT_GOAL := help
 .PHONY: help demo quick test check compiled alone coverage matrix quick-on stub examples docstrings faults fuzz planted soak bench many fleet pictures site \
-	site-serve release-check agents frameworks clean
+	site-serve bare release-check agents frameworks clean
 
 # An environment is made again for a Python that is named and is another one, and where it, or its Python, was moved.
 NAMED := $(filter-out file,$(origin PYTHON))
@@ -166,6 +167,9 @@ pictures: $(VENV)/.installed-dev
 site-serve: $(VENV)/.installed-dev
 	@$(BIN)/python docs/site/pages.py --serve
 
+bare: $(VENV)/.installed
+	$(BIN)/python tests/bare.py
+
 release-check: $(VENV)/.installed-dev
 	$(BIN)/python tests/release.py
 
@@ -190,7 +194,7 @@ $(VENV)/.made: pyproject.toml $(CONSTRAINTS)
 	@touch $@
 
 $(VENV)/.installed: $(VENV)/.made
-	$(call INSTALL,.)
+	$(call INSTALL,'.[cli]')
 	@touch $@
 
 $(VENV)/.installed-test: $(VENV)/.made

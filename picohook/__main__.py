@@ -34,9 +34,9 @@ def main() -> None:
         package = (error.name or "").partition(".")[0]
         if package in {"", "picohook"}:
             raise
-        _complain(
-            f"the Python package {package} is missing, which the command line needs: install picohook without --no-deps"
-        )
+        from .wire.extras import needs
+
+        _complain(needs("the command line", package, "cli" if package in {"typer", "rich", "yaml"} else ""))
         sys.exit(1)
 
 

@@ -12,6 +12,8 @@ import zipfile
 from email import message_from_bytes
 from pathlib import Path
 
+from bare import try_bare
+
 ROOT = Path(__file__).parent.parent
 PUBLISHED: frozenset[str] = frozenset()
 """Addresses that the metadata may name, because they exist."""
@@ -56,7 +58,7 @@ def try_it(distribution: Path, source: Path, scratch: Path) -> None:
     place = scratch / distribution.name
     run(sys.executable, "-m", "venv", place)
     python = place / "bin" / "python"
-    run(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", distribution)
+    run(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", f"{distribution}[cli]")
     run(python, "-m", "pip", "check")
     where = run(python, "-c", "import picohook; print(picohook.__file__)", cwd=scratch).strip()
     if not Path(where).is_relative_to(place):
@@ -78,6 +80,7 @@ def main() -> None:
         with tarfile.open(archive) as packed:
             packed.extractall(scratch / "source", filter="data")
         (source,) = (scratch / "source").iterdir()
+        try_bare(wheel)
         for distribution in (wheel, archive):
             try_it(distribution, source, scratch)
 

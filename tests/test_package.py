@@ -373,7 +373,10 @@ class TestWhatIsShipped:
 
     def test_the_oldest_libraries_that_it_allows_are_the_ones_it_is_tried_with(self):
         pinned = dict(line.split("==") for line in (PACKAGE.parent / "constraints-oldest.txt").read_text().split())
-        for wanted in self.PROJECT["project"]["dependencies"]:
+        for wanted in [
+            *self.PROJECT["project"]["dependencies"],
+            *self.PROJECT["project"]["optional-dependencies"]["cli"],
+        ]:
             name, oldest = wanted.split(">=")
             assert re.fullmatch(rf"{re.escape(oldest)}(\.0)*", pinned[name.lower()]), wanted
 

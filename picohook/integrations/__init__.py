@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from ..wire.extras import how_to_install
+from ..wire.extras import needs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,5 +18,5 @@ def extra(name: str) -> Iterator[None]:
         yield
     except ModuleNotFoundError as error:
         module = name.replace("-", "_")
-        what = f"picohook.integrations.{module} needs {error.name}: {how_to_install(name)}"
+        what = needs(f"picohook.integrations.{module}", str(error.name), name)
         raise ModuleNotFoundError(what, name=error.name) from None

@@ -9,7 +9,7 @@ import anyio
 from anyio.to_thread import run_sync
 
 from ..errors import PicohookError
-from ..wire.extras import how_to_install
+from ..wire.extras import needs
 
 if TYPE_CHECKING:
     from ..engine.status import Reloaded
@@ -38,7 +38,7 @@ def require_watchfiles() -> Any:
     try:
         from watchfiles import awatch  # an extra
     except ImportError:
-        raise PicohookError(f"watching needs watchfiles: {how_to_install('watch')}") from None
+        raise PicohookError(needs("watching", "watchfiles", "watch")) from None
     return awatch
 
 

@@ -127,7 +127,7 @@ def test_without_its_dependencies_it_names_what_is_missing(project):
             check=False,
         )
         assert (done.returncode, done.stdout) == (1, "")
-        assert re.fullmatch("Error: the Python package typer is missing, .* without --no-deps\n", done.stderr)
+        assert re.fullmatch("Error: the command line needs typer: .* -m pip install .*\n", done.stderr)
 
 
 def test_a_working_directory_that_was_removed_is_named(project):

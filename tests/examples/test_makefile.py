@@ -60,7 +60,7 @@ def test_the_environment_is_made_once(make):
     first, calls = make("demo")
     assert first.returncode == 0
     assert MAKES in calls
-    assert any(call.startswith("python -m pip install") and call.endswith("--editable .") for call in calls)
+    assert any(call.startswith("python -m pip install") and call.endswith("--editable .[cli]") for call in calls)
     assert calls[-1] == "python hooks_examples/demo.py"
     _, calls = make("demo")
     assert calls == ["python hooks_examples/demo.py"]

@@ -31,7 +31,7 @@ def needed(extra: str) -> list[str]:
     extras = PROJECT["optional-dependencies"]
     tools = [one for one in extras["test"] if one.partition(">=")[0] in TOOLS]
     limits = [one for one in extras["dev"] if "<" in one and one.startswith(extra)]
-    return ["--editable", f"{ROOT}[{extra}]", *tools, *CLIENTS.get(extra, []), *limits]
+    return ["--editable", f"{ROOT}[cli,{extra}]", *tools, *CLIENTS.get(extra, []), *limits]
 
 
 def install(extra: str, place: Path) -> Path:

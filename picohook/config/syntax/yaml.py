@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ...wire.extras import needs
 from .hints import hint_of
 from .limits import MOST_DEPTH, MOST_VALUES, TOO_DEEP, TOO_MANY
 
@@ -22,7 +23,10 @@ def parse_yaml(text: str, problems: Problems) -> Any:
 
     Raises `ConfigError` if it is not YAML, and for aliases and keys that are not text.
     """
-    import yaml  # of three parsers, one is needed
+    try:
+        import yaml  # an extra
+    except ImportError:
+        problems.fail("", needs("a file in YAML", "PyYAML", "yaml"))
 
     class Loader(yaml.SafeLoader):
         """Counts while it reads, because PyYAML takes seconds for a megabyte."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from ...errors import PicohookError
-from ...wire.extras import how_to_install
+from ...wire.extras import needs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -24,7 +24,7 @@ def command(url: str, headers: Sequence[str]) -> list[str]:
     Raises `PicohookError` if the extra `mcp` is not installed.
     """
     if find_spec("mcp_types") is None:
-        raise PicohookError(f"a remote MCP server needs the package mcp: {how_to_install('mcp')}")
+        raise PicohookError(needs("a remote MCP server", "the package mcp", "mcp"))
     return [sys.executable, "-P", "-m", f"{__package__}.bridge", url, *headers]
 
 

@@ -15,7 +15,7 @@ import anyio
 
 from ...errors import NatsError, PicohookError
 from ...observe.rate_limit import RateLimit
-from ...wire.extras import how_to_install
+from ...wire.extras import needs
 from .client_loop import client_loop
 
 if TYPE_CHECKING:
@@ -372,7 +372,7 @@ def _require_nats() -> None:
     try:
         import nats.aio.client  # noqa: F401 - an extra
     except ImportError:
-        raise PicohookError(f"NATS needs the package nats-py: {how_to_install('nats')}") from None
+        raise PicohookError(needs("NATS", "the package nats-py", "nats")) from None
 
 
 def identity(settings: NatsSettings) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from ...engine.operation import Operation
 from ...errors import PicohookError
 from ...model.payloads import LLMRequest, LLMResponse, Payload, ToolCall, ToolReturn
 from ...wire import words
-from ...wire.extras import how_to_install
+from ...wire.extras import needs
 from ...wire.text import cut, escape
 from ...wire.version import VERSION
 
@@ -107,7 +107,7 @@ class OpenTelemetry(Listener):
             from opentelemetry import context, metrics, trace  # an extra
             from opentelemetry.trace.propagation import tracecontext
         except ImportError:
-            raise PicohookError(f"OpenTelemetry needs its API: {how_to_install('otel')}") from None
+            raise PicohookError(needs("OpenTelemetry", "its API", "otel")) from None
         self.operations = operations
         self.provider = provider
         self.guardrails = guardrails

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 from ...errors import PicohookError
 from ...observe.metrics import BOUNDS, COUNTS, COUNTS_BY_LABEL
-from ...wire.extras import how_to_install
+from ...wire.extras import needs
 
 try:
     from prometheus_client import CollectorRegistry, generate_latest
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
     from prometheus_client.registry import Collector
 except ImportError:
-    raise PicohookError(f"metrics for Prometheus need its client: {how_to_install('prometheus')}") from None
+    raise PicohookError(needs("the export of metrics", "prometheus-client", "prometheus")) from None
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...errors import PicohookError
 from ...protocol.codec import load
-from ...wire.extras import how_to_install
+from ...wire.extras import needs
 from ...wire.text import cut, escape
 from .model_prompt import ModelPrompt
 
@@ -42,7 +42,7 @@ def openai_chat(
     try:
         import httpx  # an extra
     except ImportError:
-        raise PicohookError(f"openai_chat needs httpx: {how_to_install('openai')}") from None
+        raise PicohookError(needs("openai_chat", "httpx", "openai")) from None
     url = f"{base_url.rstrip('/')}/chat/completions"
     headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
     tls = httpx.create_ssl_context()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from ...errors import HookCrashedError, HookReplyError, HookTimeoutError
-from ...wire.extras import how_to_install
+from ...wire.extras import needs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -31,7 +31,7 @@ async def post(url: str, headers: Mapping[str, str], body: bytes, *, within: flo
     try:
         import httpx  # an extra
     except ImportError:
-        raise HookCrashedError(f"it is asked over HTTP, which needs httpx: {how_to_install('openai')}") from None
+        raise HookCrashedError(needs("it is asked over HTTP, which", "httpx", "openai")) from None
     with anyio.move_on_after(within):
         try:
             tls = await anyio.to_thread.run_sync(httpx.create_ssl_context) if url.startswith("https:") else False
