@@ -112,7 +112,7 @@ def check_host(python: Path, place: Path) -> None:
 
 def install_as_told(said: str, why: str, place: Path) -> None:
     """Run the command that a message ends with."""
-    told, _, command = said.strip().splitlines()[-1].partition(why)
+    _, _, command = said.strip().splitlines()[-1].partition(why)
     if not command:
         sys.exit(f"expected {why!r}, not {said!r}")
     run(*shlex.split(command), "--quiet", "--disable-pip-version-check", cwd=place)
