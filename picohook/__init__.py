@@ -72,7 +72,7 @@ _HOME = {
     "Meta": "model.payloads",
     "ModelPrompt": "ext.prompt.model_prompt",
     "Modify": "model.decisions",
-    "NatsError": "errors",
+    "NatsError": "ext.nats.errors",
     "NatsSettings": "ext.nats.settings",
     "NatsSpec": "ext.nats.spec",
     "Notes": "model.trail",
@@ -176,7 +176,6 @@ if TYPE_CHECKING:
         HookReplyError as HookReplyError,
         HookTimeoutError as HookTimeoutError,
         HookUnavailableError as HookUnavailableError,
-        NatsError as NatsError,
         PicohookError as PicohookError,
         Problem as Problem,
         ProtocolError as ProtocolError,
@@ -185,6 +184,7 @@ if TYPE_CHECKING:
     from .ext.audit.log import AuditLog as AuditLog, RequiredAuditLog as RequiredAuditLog
     from .ext.blade.hooks import blade_hooks as blade_hooks
     from .ext.jcli.dialect import RegisteredHooks as RegisteredHooks
+    from .ext.nats.errors import NatsError as NatsError
     from .ext.nats.settings import NatsSettings as NatsSettings
     from .ext.nats.spec import NatsSpec as NatsSpec
     from .ext.otel.listener import OpenTelemetry as OpenTelemetry

@@ -7,7 +7,6 @@
     │   └── TrustError           a project's configuration that is not trusted
     ├── ProtocolError            a message that the host cannot send
     │   └── EncodeError          a payload that cannot be JSON (NaN, a lone surrogate, a set, a cycle)
-    ├── NatsError                a message could not be sent over NATS; .cause
     ├── HookError                one hook failed; .hook names it
     │   ├── HookTimeoutError     no answer before the deadline
     │   ├── HookCrashedError     the process ended or was killed; .exit_code, .stderr_tail
@@ -70,15 +69,6 @@ class ProtocolError(PicohookError):
 
 class EncodeError(ProtocolError):
     """The payload has no JSON form. Nothing was sent."""
-
-
-class NatsError(PicohookError):
-    """A message could not be sent over NATS."""
-
-    def __init__(self, message: str, *, cause: str) -> None:
-        super().__init__(message)
-        self.cause = cause
-        """unreachable, forbidden or too_large."""
 
 
 class HookError(PicohookError):

@@ -155,7 +155,7 @@ class Host(Engine, Caller):
 
         The default is the current directory. Raises `ConfigError`, and its subclass `TrustError` for a project's configuration
         that was never trusted, or has changed or gone since then: use `picohook trust`. A host without any hook logs a warning;
-        with `required`, this raises `ConfigError`. The files of the dialects `without`, such as "claude", are left out. The
+        with `required`, this raises `ConfigError`. The files of the dialects `without` are left out. The
         settings are those of `from_config`.
         """
         from .projects import layers  # hosts built in code do without parsers

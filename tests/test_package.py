@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import pytest
 from packaging.specifiers import SpecifierSet
-from rooms import LAYERS
+from rooms import CORE, LAYERS
 from rows import each
 
 import picohook
@@ -54,6 +54,31 @@ AT_HOME = {
     "jsonrpcserver": {"rpc"},
 }
 """Libraries that only these rooms may import, at run time at least."""
+
+
+WORDS = [
+    *(
+        "anthropic",
+        "audit",
+        "blade",
+        "claude",
+        "codex",
+        "copilot",
+        "cursor",
+        "gemini",
+        "j-cli",
+        "jcli",
+        "langchain",
+        "mcp",
+    ),
+    *("nats", "openai", "openrpc", "opentelemetry", "otel", "picoclaw", "prometheus", "sidecar"),
+]
+"""Words of extensions, which the core does not have."""
+
+SAID = re.compile("|".join(map(re.escape, WORDS)), re.IGNORECASE)
+
+OF_THE_WIRE = re.compile(r"mcp\.(server|tool)\.|class ExtensionSettings\(.*?(?=\nclass )", re.DOTALL)
+"""What the core has of them all the same: names of events, and the types of the keywords of built-in extensions."""
 
 
 class Import(NamedTuple):
@@ -191,6 +216,17 @@ class TestImportsRunOneWay:
     def test_code_shared_with_hook_authors_needs_the_standard_library_only(self, name):
         taken = {one.of.split(".")[0] for one in imports() if one.room == name}
         assert taken <= sys.stdlib_module_names | {"picohook"}
+
+
+class TestTheCoreKnowsNoExtension:
+    def test_no_name_string_or_comment_of_it_has_a_word_of_one(self):
+        found = {
+            f"{module}: {', '.join(words)}"
+            for module, path in SOURCES.items()
+            if room(module) in CORE
+            and (words := sorted({word.lower() for word in SAID.findall(OF_THE_WIRE.sub("", path.read_text()))}))
+        }
+        assert sorted(found) == (PACKAGE.parent / "tests/words_to_mend.txt").read_text().splitlines()
 
 
 class TestTheProtocolDoesNoIO:

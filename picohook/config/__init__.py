@@ -1,6 +1,6 @@
 """Configuration: which hooks there are, and whether they may run.
 
-The native format is TOML, YAML or JSON. PicoClaw's JSON and j-cli's YAML are read as they are. One `ConfigError` names every
+The native format is TOML, YAML or JSON. Extensions read the files of other systems as they are. One `ConfigError` names every
 mistake of a file. A file that was found, and not named by the user, runs nothing before it is trusted: see `trust`.
 """
 

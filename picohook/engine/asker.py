@@ -294,8 +294,8 @@ class Asker:
         """Tell the observers of an event, and wait until each has it.
 
         A process has the event when it is written, within the observer timeout. A hook that runs anew for each event has it
-        when the hook is done, within its own timeout. So has a callback of Blade or of the worker that cleans up. An observer
-        that takes longer is logged, and is not waited for.
+        when the hook is done, within its own timeout. So has a function that cleans up. An observer that takes longer is
+        logged, and is not waited for.
         """
         mounted_hooks = self._mounted
         self.emit(kind, payload, **of)

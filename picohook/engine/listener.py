@@ -1,4 +1,4 @@
-"""Listeners see the questions and events of a host. Recordings, traces and audit logs are listeners.
+"""Listeners see the questions and events of a host. Recordings, traces and logs are listeners.
 
 A host calls its listeners inside the chain, so they must not block. There are two kinds. If a `Listener` raises, the error is
 logged and changes nothing. If a `RequiredListener` raises about a chain that allowed a call, the call is denied.

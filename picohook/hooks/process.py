@@ -114,7 +114,7 @@ class ProcessHook(Hook):
             return read_decision(stage, answer.result)
         if answer.code is None:
             raise HookReplyError(answer.error, hook=self.name)
-        # A PicoClaw hook is asked at all stages of a mode, including those that its configuration does not name.
+        # A hook with a `WholeModeSpec` is asked at all stages of a mode, including those that its configuration does not name.
         if answer.code == words.METHOD_NOT_FOUND and stage.name not in self.spec.stages and not stage.approves:
             return CONTINUE
         why = f"error {answer.code}: {answer.error}"

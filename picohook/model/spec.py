@@ -449,7 +449,7 @@ def python_file(spec: HookSpec) -> Path | None:
 
 
 class WholeModeSpec(HookSpec):
-    """The settings of a PicoClaw hook. If it names one stage of a mode, it is asked at all stages of that mode."""
+    """The settings of a hook that names modes. If it names one stage of a mode, it is asked at all stages of that mode."""
 
     @property
     def asked_at(self) -> tuple[StageName, ...]:

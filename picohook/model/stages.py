@@ -1,6 +1,6 @@
 """The stages, one row each. A new stage is a row here, a payload class in `payloads`, and a method of `Engine` that asks it.
 
-The configuration, the protocol, `picohook new` and `call`, the conformance kit, the sidecar and the metrics read the rows.
+The configuration, the protocol, `picohook new` and `call`, the conformance kit, servers and the metrics read the rows.
 """
 
 from __future__ import annotations

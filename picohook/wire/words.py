@@ -41,7 +41,6 @@ HARD_ABORT: Final = "hard_abort"
 PROOF_OF_LIFE: Final = "picohook.proof_of_life"
 
 CONTINUE_RESULT: Final = {"action": CONTINUE}  # the result that hooks give most
-EDIT_REFUSED: Final = "edit_refused"  # in the answer of a worker over NATS that left out an edit
 
 # Limits.
 MAX_LINE: Final = 16 * 1024 * 1024

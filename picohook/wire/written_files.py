@@ -2,7 +2,7 @@
 
 A repository comes from others, and so do its links: one may lead to any file of the user. So no link is followed below the
 working directory, below a directory with `.git`, and below a directory that the caller names. The home directory is not one of
-these, even if it has a `.git`. A link anywhere else is the user's own, such as `~/.claude` to a repository of settings. It is
+these, even if it has a `.git`. A link anywhere else is the user's own, such as one to a repository of settings. It is
 followed, and so is each link in the place of a file that belongs to the user (`own`).
 """
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ...wire import words
-
 if TYPE_CHECKING:
     from ...model.decisions import Outcome
     from ...model.payloads import Payload
     from ...model.stages import Stage
+
+EDIT_REFUSED = "edit_refused"
+"""The key of a worker's answer that left out an edit."""
 
 
 def answer_of(stage: Stage[Any], before: Payload, outcome: Outcome[Any]) -> dict[str, Any]:
@@ -26,7 +27,7 @@ def answer_of(stage: Stage[Any], before: Payload, outcome: Outcome[Any]) -> dict
     if reason := "; ".join(reasons):
         answer["reason"] = reason
     if entry.error is not None:
-        answer[words.EDIT_REFUSED] = True
+        answer[EDIT_REFUSED] = True
     if outcome.feedback:
         answer["feedback"] = outcome.feedback
     if outcome.payload is not before:

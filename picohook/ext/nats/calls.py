@@ -7,7 +7,7 @@ import hashlib
 import secrets
 from typing import TYPE_CHECKING, Any
 
-from ...errors import HookTimeoutError, HookUnavailableError, NatsError
+from ...errors import HookTimeoutError, HookUnavailableError
 from ...model.decisions import CONTINUE
 from ...model.replies import plain_decision
 from ...protocol.codec import between_id_and_params, decode, encode
@@ -19,6 +19,7 @@ from ...transport.reactor import Failure
 from ...wire import words
 from ...wire.text import show
 from . import subjects
+from .errors import NatsError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from anyio import to_thread
 
-from ...errors import NatsError
 from ...transport.reactor import Failure
+from .errors import NatsError
 
 if TYPE_CHECKING:
     import asyncio

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from ...errors import NatsError, PicohookError
+from ...errors import PicohookError
 from ...observe.rate_limit import RateLimit
 from ...wire.extras import needs
 from .client_loop import client_loop
+from .errors import NatsError
 
 if TYPE_CHECKING:
     import asyncio

@@ -9,8 +9,8 @@ import anyio
 from ...errors import HookError, HookRefusedError, HookReplyError, HookTimeoutError, HookUnavailableError
 from ...hooks.base import Hook, HookStatus, Question, StateChange
 from ...model.replies import read_decision
-from ...wire import words
 from . import connection as states
+from .answers import EDIT_REFUSED
 from .breaker import Breaker
 from .calls import ABSENT, BUSY, Calls
 from .connections import Connections
@@ -148,7 +148,7 @@ class NatsHook(Hook):
         """The decision in an answer. Raises `HookError` or `ValueError` if it has none."""
         if answer.error is None:
             decision = read_decision(stage, answer.result)
-            if type(answer.result) is dict and answer.result.get(words.EDIT_REFUSED) is True:
+            if type(answer.result) is dict and answer.result.get(EDIT_REFUSED) is True:
                 self.metrics.stages[stage.name].refused_edits += 1
             return decision
         if answer.code is None:

@@ -13,7 +13,7 @@ import anyio
 from pydantic import ValidationError
 
 from ...engine.seat import longest
-from ...errors import NatsError, PicohookError
+from ...errors import PicohookError
 from ...model.encoded import Encoded
 from ...model.stages import STAGES
 from ...observe.log import Log
@@ -28,6 +28,7 @@ from . import subjects
 from .answers import answer_of
 from .calls import BUSY_CODE
 from .connection import LOGGED, WINDOW
+from .errors import NatsError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
