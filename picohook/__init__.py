@@ -27,6 +27,7 @@ _HOME = {
     "Command": "extension",
     "CommandHook": "hooks.command.command",
     "Compaction": "model.payloads",
+    "Config": "config.document",
     "ConfigError": "errors",
     "Consent": "config.table",
     "Continue": "model.decisions",
@@ -90,6 +91,7 @@ _HOME = {
     "Payload": "model.payloads",
     "PicohookError": "errors",
     "Problem": "errors",
+    "Problems": "config.problems",
     "ProcessHook": "hooks.process",
     "Prompt": "model.payloads",
     "PromptHook": "ext.prompt.hook",
@@ -157,6 +159,8 @@ if TYPE_CHECKING:
     from .calls.response_stream import ResponseStream as ResponseStream
     from .calls.rounds import RetryLimitError as RetryLimitError
     from .calls.tool_call import DecidedCall as DecidedCall, ToolRun as ToolRun
+    from .config.document import Config as Config
+    from .config.problems import Problems as Problems
     from .config.table import Consent as Consent, Table as Table
     from .engine.engine import Engine as Engine
     from .engine.listener import Account as Account, Listener as Listener, RequiredListener as RequiredListener

@@ -29,17 +29,17 @@ def url(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         server.shutdown()
 
 
-async def asked(url: str, key_env: str = "") -> Outcome[ToolCall]:
+async def asked(url: str, key_env: str = "GATE_KEY") -> Outcome[ToolCall]:
     async with Host([UrlSpec(name="gate", url=url, key_env=key_env, stages=("before_tool",))]) as host:
         return await host.before_tool(ToolCall(tool="bash", arguments={"command": "ls"}))
 
 
 async def test_the_response_decides(url: str) -> None:
-    outcome = await asked(url, key_env="GATE_KEY")
+    outcome = await asked(url)
     assert (outcome.action, outcome.reason) == ("deny_tool", "not now")
 
 
 @pytest.mark.parametrize("elsewhere", ["http://127.0.0.1:1", ""])
 async def test_a_failure_denies(url: str, elsewhere: str) -> None:
-    outcome = await asked(elsewhere or url)
+    outcome = await asked(elsewhere or url, key_env="PATH")
     assert (outcome.action, outcome.trail[0].failure) == ("deny_tool", "unreachable")

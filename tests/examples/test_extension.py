@@ -46,8 +46,12 @@ def test_its_own_tests_pass(run):
 
 def test_its_kind_and_its_command_are_there_for_everybody(run, tmp_path):
     file = tmp_path / "picohook.toml"
-    file.write_text('[hooks.gate]\nurl = "https://example.org"\nkey_env = "GATE_KEY"\nstages = ["before_tool"]\n')
-    assert "https://example.org" in run("picohook", "list", "--config", str(file))
+    file.write_text(
+        '[http]\nkey_env = "GATE_KEY"\n[hooks.gate]\nurl = "https://example.org"\nstages = ["before_tool"]\n'
+    )
+    listed = run("picohook", "list", "--config", str(file))
+    assert "https://example.org" in listed
+    assert "key_env GATE_KEY" in listed
     assert len(run("picohook", "signature", "GATE_KEY", input="{}").strip()) == 64
     assert "picohook-http 0.1" in run("picohook", "extensions")
     assert '"url"' in run("picohook", "schema", "config")
@@ -55,10 +59,15 @@ def test_its_kind_and_its_command_are_there_for_everybody(run, tmp_path):
 
 def test_its_page_shows_its_files():
     page = (PACKAGE.parents[1] / "docs/how-to/extend-picohook.md").read_text()
-    for name in ("picohook_http/__init__.py", "picohook_http/hook.py", "picohook_http/command.py"):
+    for name in (
+        "picohook_http/__init__.py",
+        "picohook_http/hook.py",
+        "picohook_http/table.py",
+        "picohook_http/command.py",
+    ):
         assert f'```python title="{name}"\n{(PACKAGE / name).read_text()}```\n' in page
 
 
 def test_it_is_small():
-    files = [path for path in PACKAGE.rglob("*") if path.suffix in {".py", ".toml"}]
+    files = [path for path in PACKAGE.rglob("*") if path.suffix == ".py"]
     assert sum(len(path.read_text().splitlines()) for path in files) < 150

@@ -1,7 +1,6 @@
 """`picohook signature`: what a server compares with the header `X-Signature`."""
 
 import os
-import sys
 
 import typer
 
@@ -13,4 +12,4 @@ app = typer.Typer()
 @app.command()
 def sign(key_env: str) -> None:
     """Print the signature of the question on stdin, by the key in this environment variable."""
-    print(signature(os.environ[key_env], sys.stdin.buffer.read()))
+    print(signature(os.environ[key_env], typer.get_binary_stream("stdin").read()))

@@ -3,7 +3,6 @@
 import hashlib
 import hmac
 import os
-from typing import Any
 
 import httpx
 from pydantic import Field
@@ -16,11 +15,16 @@ def signature(key: str, body: bytes) -> str:
     return hmac.new(key.encode(), body, hashlib.sha256).hexdigest()
 
 
+def client(_host: picohook.HostServices) -> httpx.AsyncClient:
+    """The connections of one host. Its `aclose` is called when the hooks have ended."""
+    return httpx.AsyncClient(timeout=None)  # the time limit of a question ends it
+
+
 class UrlSpec(picohook.HookSpec):
     """A hook at a URL: each question is posted there, and the response is the decision."""
 
     url: str = Field(pattern="^https?://", description="Where questions are posted.")
-    key_env: str = Field(default="", description="With url: the environment variable with the key of the signature.")
+    key_env: str = Field(default="", description="With url: set by the table [http].")
     on_failure: picohook.OnFailure = Field(default=picohook.OnFailure.DENY, description="The consequence of a failure.")
 
     @property
@@ -39,29 +43,18 @@ class UrlHook(picohook.Hook):
     spec: UrlSpec
 
     def problem(self, _host: picohook.HostServices) -> picohook.Problem | None:
-        lacks = self.spec.key_env and self.spec.key_env not in os.environ
+        lacks = self.spec.key_env not in os.environ
         return picohook.Problem(self.spec.source, f"hooks.{self.name}.key_env", "it is not set") if lacks else None
 
     def open(self, host: picohook.HostServices) -> None:
-        self._http = host.shared(Client).http
+        self._http = host.shared(client)
 
-    async def handle(self, question: picohook.Question[Any]) -> picohook.Decision:
+    async def handle(self, question: picohook.Question[picohook.Payload]) -> picohook.Decision:
         body = question.shared.params()
-        headers = {"Content-Type": "application/json", "X-Stage": question.stage.name}
-        if self.spec.key_env:
-            headers["X-Signature"] = signature(os.environ[self.spec.key_env], body)
+        headers = {"X-Stage": question.stage.name, "X-Signature": signature(os.environ[self.spec.key_env], body)}
         with question.time_limit():
             try:
-                response = await self._http.post(self.spec.url, content=body, headers=headers)
-                response.raise_for_status()
+                response = (await self._http.post(self.spec.url, content=body, headers=headers)).raise_for_status()
             except httpx.HTTPError as error:
                 raise picohook.HookUnavailableError(str(error), cause="unreachable", hook=self.name) from error
         return picohook.decision_in(question.stage, response.content)
-
-
-class Client:
-    """The connections of one host."""
-
-    def __init__(self, _host: picohook.HostServices) -> None:
-        self.http = httpx.AsyncClient(timeout=None)  # the time limit of a question ends it
-        self.aclose = self.http.aclose
