@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
-from ..extensions import every, find
+from ..extensions import every, find, others
 from ..model.spec import HookSpec
 from ..wire.did_you_mean import MEANT, nearest
 from ..wire.words import EVENT_KINDS, RUNTIME_KINDS
@@ -158,6 +158,9 @@ def _meant_key(model: type[BaseModel], path: KeyPath) -> str:
         if other is not None:
             return "a hook is of one kind" if other == path[-1] else f"it is for a hook with {other}"
         known = [name for name in (*known, *kinds, *every("hook_keys")) if name not in here.SET_ELSEWHERE]
+        broken = [] if nearest(str(path[-1]), known) else others()[1]
+        if broken:
+            return "; ".join(f"it may be a key of {one.package}, which cannot be used: {one.why}" for one in broken)
     if MEANT.get(str(path[-1]).lower()) in known:
         return meant(MEANT[str(path[-1]).lower()], known)
     tables = ((name, _alone(field.annotation)) for name, field in here.model_fields.items())

@@ -77,3 +77,15 @@ def test_the_settings_with_it_are_like_all_others(file):
     assert pickle.loads(pickle.dumps(spec)) == spec
     assert HookSpec(name="judge", prompt="x", mode="shadow").kind == "prompt"
     assert schema()["$defs"]["HookSpec"]["properties"]["mode"]["enum"] == ["decides", "shadow"]
+
+
+def test_a_package_that_cannot_be_used_is_named_to_a_configuration_with_its_key_and_to_no_other(install, tmp_path):
+    install("broken", text="import not_there")
+    file = tmp_path / "picohook.toml"
+    file.write_text(f"[hooks.gate]\n{DENY}\n")
+    load(file)
+    file.write_text('[hooks.gate]\nurl = "https://example.org"\nstages = ["before_tool"]\n')
+    with pytest.raises(
+        ConfigError, match=r"hooks\.gate\.url: unknown key \(it may be a key of broken 1\.2.*'not_there'"
+    ):
+        load(file)
