@@ -59,6 +59,7 @@ def main(of: str, *options: str) -> int:
         print("not yet alone, but with:", *more)
     with tempfile.TemporaryDirectory(prefix="picohook-alone-") as made:
         place = Path(made)
+        place.chmod(0o755)  # for tests by other users
         checkout(of, place)
         command = [sys.executable, "-P", "-m", "pytest", "-q", "-p", "no:cacheprovider"]
         command += [f"--deselect={name}" if "::" in name else f"--ignore={name}" for name in later]
