@@ -1,6 +1,7 @@
-"""The parts of a dialect: a table of events, and four pure functions, `encode`, `select`, `decode` and `merge`.
+"""The parts of a dialect: a table of events, and pure functions. Each does what only this vendor does.
 
-A dialect whose handlers read earlier answers has a fifth, `chain`.
+`Dialect` has what all vendors do: it tells handlers about a payload (`encode`), selects those that run (`select`), and reads
+their results (`decode`). A vendor's `merge` joins their answers.
 
 A dialect is the contract of another system with its hooks. It starts no process and reads no clock. It gets the result of a
 handler, and returns its meaning.
@@ -8,15 +9,17 @@ handler, and returns its meaning.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
+from ...errors import HookError
+from ...model.payloads import Finish, Prompt, ToolCall, ToolReturn
 from ...model.spec import Seconds, Settings
+from .tools import shown_call
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from ...errors import HookError
     from ...model.decisions import Decision
     from ...model.events import Event
     from ...model.payloads import Payload
@@ -188,14 +191,24 @@ class Dialect:
     """The fields that all handlers may write."""
     unsupported: Mapping[str, str]
     """Fields, settings of a file and environment variables that picohook does not support, each with the reason."""
-    encode: Callable[[str, Payload | Event, Facts], HandlerInput | None]
+    tell: Callable[[str, Payload | Event, ShownCall | None, Facts], HandlerInput | None]
     """Returns the handlers' input about a payload; None if the event does not happen with it."""
-    select: Callable[[str, Sequence[Rule], HandlerInput, Facts], list[int]]
-    """Returns the indexes of the handlers that run."""
-    decode: Callable[[str, Rule, HandlerResult, Failures], HandlerAnswer]
-    """Returns the answer in a handler's result."""
+    matches: Callable[[str, str, Sequence[str]], bool]
+    """Whether a matcher at an event matches one of the names that a payload has."""
+    read: Callable[[str, Rule, HandlerResult, Failures], HandlerAnswer]
+    """Returns the answer in a handler's result, strict only for a gate. Raises `HookError` for a failure."""
     merge: Callable[[str, Sequence[HandlerAnswer], HandlerInput, Payload, Failures], GroupAnswer]
     """Returns the answers joined. Raises the `HookError` that decides."""
+    shown: Callable[[ShownCall, str], ShownCall] = lambda call, _tool: call
+    """Returns a call as the system makes it. Takes it with the names of the table of tools, and the host's name of its tool."""
+    names: Callable[[str, str, HandlerInput], Sequence[str]] = lambda _event, name, _input: (name,)
+    """Returns the names that matchers may have for the payload, of which the first is given."""
+    failed: Callable[[str, Rule, HandlerResult, HookError], HandlerAnswer] = lambda _event, _rule, _result, error: (
+        HandlerAnswer(failure=error)
+    )
+    """Returns the answer of a handler that failed."""
+    parts_failures: bool = True
+    """Whether the results of failed calls are for events whose names end in `Failure`, and for no others."""
     hides: tuple[str, ...] = ()
     """Beginnings of names of environment variables that handlers do not inherit."""
     most_blocks: int | None = 8
@@ -205,6 +218,54 @@ class Dialect:
 
     None if handlers do not read what earlier ones have answered.
     """
+
+    def encode(self, event: str, payload: Payload | Event, facts: Facts) -> HandlerInput | None:
+        """Returns the handlers' input about a payload; None if the event does not happen with it."""
+        call: ShownCall | None = None
+        if isinstance(payload, Prompt | Finish):
+            of_subagent = bool(payload.meta.parent_turn_id)
+            if of_subagent is not event.lower().startswith("subagent"):
+                return None
+        if isinstance(payload, Prompt) and self.events[event].stage != "before_prompt":
+            return None
+        if isinstance(payload, ToolCall):
+            failed = isinstance(payload, ToolReturn) and payload.result.is_error
+            if self.parts_failures and failed is not event.endswith("Failure"):
+                return None
+            call = self.shown(shown_call(payload.tool, payload.arguments, facts.cwd, facts.tools), payload.tool)
+        return self.tell(event, payload, call, facts)
+
+    def select(self, event: str, rules: Sequence[Rule], handler_input: HandlerInput, facts: Facts) -> list[int]:
+        """Returns the indexes of the handlers that run. Of handlers with the same identity, only the first runs."""
+        matched = self.events[event].matched
+        name = str(handler_input.stdin.get(matched, matched))
+        names = self.names(event, name, handler_input) if name else ()
+        chosen: dict[str, int] = {}
+        for index, rule in enumerate(rules):
+            if (not names or self.matches(event, rule.matcher, names)) and _may_fire(rule, handler_input, facts):
+                chosen.setdefault(rule.identity or str(index), index)
+        return list(chosen.values())
+
+    def decode(self, event: str, rule: Rule, result: HandlerResult, failures: Failures) -> HandlerAnswer:
+        """Returns the answer in a handler's result. A failure is a field of it. Strict counts more results as failures."""
+        try:
+            if result.failure is not None:
+                raise result.failure
+            answer = self.read(event, rule, result, failures if self.events[event].gate else "vendor")
+        except HookError as error:
+            return self.failed(event, rule, result, error)
+        context = answer.context[: rule.context_limit * 4 or None]  # a token has about four characters
+        return replace(answer, context=context, most_blocks=rule.most_blocks)
+
+
+def _may_fire(rule: Rule, handler_input: HandlerInput, facts: Facts) -> bool:
+    """Whether a handler's permission rule matches the call, or may match it."""
+    if not rule.only_if:
+        return True
+    from .permission_rule import fires  # few files have one
+
+    call = handler_input.call
+    return call is not None and fires(rule.only_if, call.tool, call.input, facts.cwd, facts.project)
 
 
 def shortened(text: str) -> str:

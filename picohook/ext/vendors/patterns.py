@@ -8,8 +8,12 @@ from __future__ import annotations
 import re
 import string
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from ...model.expressions import EMPTY_CLASSES, Expression, Language
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
 
 _LETTERS = set(string.ascii_letters) - set("bBcdDfknrsStuvwWxpP")
 """The letters that a backslash does not change in JavaScript."""
@@ -45,6 +49,25 @@ def javascript(pattern: str, *, whole: bool = False) -> Expression:
 def rust(pattern: str) -> Expression:
     """An expression of Rust's `regex`."""
     return Expression(pattern)
+
+
+def matches(
+    _event: str,
+    matcher: str,
+    names: Sequence[str],
+    *,
+    expression: Callable[[str], Expression] = javascript,
+    lists: re.Pattern[str] | None = None,
+) -> bool:
+    """Whether a matcher matches one of the names: every name, a list with one of them, or an expression.
+
+    A matcher of the form `lists` is a list.
+    """
+    if matcher in {"", "*"}:
+        return True
+    if lists is not None and lists.fullmatch(matcher):
+        return not {name.strip() for name in re.split(r"[|,]", matcher)}.isdisjoint(names)
+    return any(map(expression(matcher).matches, names))
 
 
 @lru_cache(maxsize=256)

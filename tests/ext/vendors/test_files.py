@@ -116,6 +116,13 @@ def test_a_wrong_entry_fails_the_load_in_strict_and_is_left_out_for_the_vendor(s
     assert [hook.name for hook in hooks] == ["claude:Stop"]
 
 
+def test_a_setting_that_the_vendor_does_not_know_has_no_effect(write):
+    handler = {"type": "command", "command": "true", "if": "Bash(git *)"}
+    hooks = {"PreToolUse": [{"hooks": [handler]}], "Stop": [{"hooks": [{**handler, "if": 1}]}]}
+    config = load(write(".codex/hooks.json", {"hooks": hooks}))
+    assert [hook.filter.rules[0].only_if for hook in config.hooks] == ["", ""]
+
+
 def test_all_hooks_can_be_switched_off(write):
     hooks = {"PreToolUse": [{"hooks": [{"type": "command", "command": "x"}]}]}
     config = load(write(".claude/settings.json", {"disableAllHooks": True, "hooks": hooks}))

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ....errors import HookError, HookReplyError
+from ....errors import HookReplyError
 from ..contract import HandlerAnswer, shortened
 from ..output import choice, ended, flag, read_object, read_ok, require_no_hidden_answer, table, text_field
 from .events import ANSWERS, EVENTS
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
+    from ....errors import HookError
     from ..contract import Failures, HandlerResult, Rule
 
 BLOCK = 2
@@ -41,21 +42,17 @@ _DECIDES_AT_TOP = frozenset(
 _PERMISSIONS = frozenset({"allow", "deny", "ask", "defer"})
 
 
-def decode(event: str, rule: Rule, result: HandlerResult, failures: Failures) -> HandlerAnswer:
-    """Returns the answer in a handler's result. A failure is a field of the answer. Strict counts more results as failures."""
-    strict = failures == "strict" and EVENTS[event].gate
-    try:
-        if result.failure is not None:
-            raise result.failure
-        answer = _of_prompt(event, rule, result) if rule.kind == "prompt" else _of_process(event, rule, result, strict)
-    except HookError as error:
-        if rule.blocks_on_failure and EVENTS[event].blocks:
-            return HandlerAnswer("deny", str(error))
-        return HandlerAnswer(failure=error)
-    return answer
+def failed(event: str, rule: Rule, _result: HandlerResult, error: HookError) -> HandlerAnswer:
+    """Returns the answer of a handler that failed."""
+    blocks = rule.blocks_on_failure and EVENTS[event].blocks
+    return HandlerAnswer("deny", str(error)) if blocks else HandlerAnswer(failure=error)
 
 
-def _of_process(event: str, rule: Rule, result: HandlerResult, strict: bool) -> HandlerAnswer:  # noqa: FBT001 - read once, in `decode`
+def read(event: str, rule: Rule, result: HandlerResult, failures: Failures) -> HandlerAnswer:
+    """Returns the answer in a handler's result. Raises `HookError` for a failure."""
+    strict = failures == "strict"
+    if rule.kind == "prompt":
+        return _of_prompt(event, rule, result)
     broken: HookReplyError | None = None
     answer = HandlerAnswer()
     try:
@@ -64,7 +61,7 @@ def _of_process(event: str, rule: Rule, result: HandlerResult, strict: bool) -> 
             answer = _of_json(event, printed)
     except HookReplyError as error:
         printed, broken = None, error
-    if result.exit_code == BLOCK and _blocks(event, strict):
+    if result.exit_code == BLOCK and _blocks(event, strict=strict):
         reason = answer.reason if answer.verdict == "deny" else ""
         return replace(
             answer, verdict="deny", reason=reason or shortened(result.stderr.strip()), input=None, output=None
@@ -87,7 +84,7 @@ def _of_process(event: str, rule: Rule, result: HandlerResult, strict: bool) -> 
     return HandlerAnswer(context=shortened(text)) if event in _TEXT_IS_CONTEXT else HandlerAnswer()
 
 
-def _blocks(event: str, strict: bool) -> bool:  # noqa: FBT001 - likewise
+def _blocks(event: str, *, strict: bool) -> bool:
     """Whether exit code 2 blocks at this event. Claude Code ignores it at PermissionRequest."""
     return bool(EVENTS[event].blocks) and (event != "PermissionRequest" or strict)
 

@@ -8,7 +8,6 @@ from ....model.conversation import calls_of, text_of
 from ....model.payloads import Compaction, Finish, LLMRequest, Prompt, ToolCall, ToolReturn
 from ..contract import HandlerInput
 from ..tools import shown_call
-from .events import EVENTS
 from .tool_response import response
 
 if TYPE_CHECKING:
@@ -20,16 +19,8 @@ if TYPE_CHECKING:
     from ..tools import ShownCall
 
 
-def encode(event: str, payload: Payload | Event, facts: Facts) -> HandlerInput | None:
+def tell(event: str, payload: Payload | Event, call: ShownCall | None, facts: Facts) -> HandlerInput | None:
     """Returns the handlers' input about a payload; None if the event does not happen with it."""
-    call: ShownCall | None = None
-    if isinstance(payload, Prompt) and EVENTS[event].stage != "before_prompt":
-        return None
-    if isinstance(payload, ToolCall):
-        failed = isinstance(payload, ToolReturn) and payload.result.is_error
-        if failed is not (event == "PostToolUseFailure"):
-            return None
-        call = shown_call(payload.tool, payload.arguments, facts.cwd, facts.tools)
     fields = _fields(event, payload, call, facts)
     return None if fields is None else HandlerInput({**_common(event, payload, facts), **fields}, call)
 
@@ -52,26 +43,21 @@ def _common(event: str, payload: Payload | Event, facts: Facts) -> dict[str, Any
 
 def _fields(event: str, payload: Payload | Event, call: ShownCall | None, facts: Facts) -> dict[str, Any] | None:
     """The event's own fields."""
-    in_subagent = bool(payload.meta.parent_turn_id)
     match payload:
         case ToolCall():
             assert call is not None
             return _of_call(event, payload, call)
         case Prompt():
-            if in_subagent is not (event == "SubagentStart"):
-                return None
             earlier = "resume" if payload.messages else "startup"
             return {"UserPromptSubmit": {"prompt": payload.prompt}, "SessionStart": {"source": earlier}}.get(event, {})
         case Finish():
-            if in_subagent is not (event == "SubagentStop"):
-                return None
             fields = {
                 "stop_hook_active": facts.blocked,
                 "last_assistant_message": text_of(payload.response),
                 "background_tasks": [],
                 "session_crons": [],
             }
-            return {**fields, "agent_transcript_path": ""} if in_subagent else fields
+            return {**fields, "agent_transcript_path": ""} if event == "SubagentStop" else fields
         case LLMRequest():
             calls = batch(payload.messages, facts)
             return {"tool_calls": calls} if calls else None

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..files.form import FileSettings, Form, Places, plugin_data, project_of, texts
 from ..files.reader import read_with
-from .matcher import NAMES
+from .contract import NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

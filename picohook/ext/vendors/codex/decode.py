@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ....errors import HookError, HookReplyError
+from ....errors import HookReplyError
 from ..contract import HandlerAnswer, shortened
 from ..output import BLANK, choice, ended, flag, read_object, require_no_hidden_answer, table, text_field
 from .events import ANSWERS, ENDS, EVENTS, RESERVED
@@ -23,19 +23,9 @@ _DECIDES_AT_TOP = frozenset({"PreToolUse", "PostToolUse", "UserPromptSubmit", "S
 _NOT_BEFORE_TOOLS = ("stopReason", "suppressOutput")
 
 
-def decode(event: str, rule: Rule, result: HandlerResult, failures: Failures) -> HandlerAnswer:
-    """Returns the answer in a handler's result. A failure is a field of the answer. Strict counts more results as failures."""
-    try:
-        if result.failure is not None:
-            raise result.failure
-        answer = _read(event, result, strict=failures == "strict" and EVENTS[event].gate)
-    except HookError as error:
-        return HandlerAnswer(failure=error)
-    limit = rule.context_limit
-    return replace(answer, context=answer.context[: limit * 4]) if limit else answer
-
-
-def _read(event: str, result: HandlerResult, *, strict: bool) -> HandlerAnswer:
+def read(event: str, _rule: Rule, result: HandlerResult, failures: Failures) -> HandlerAnswer:
+    """Returns the answer in a handler's result. Raises `HookError` for a failure."""
+    strict = failures == "strict"
     stderr = shortened(result.stderr.strip())
     if result.exit_code == BLOCK and stderr and EVENTS[event].blocks:
         return HandlerAnswer("deny", stderr)

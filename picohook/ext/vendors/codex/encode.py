@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING, Any
 from ....model.conversation import text_of
 from ....model.payloads import Compaction, Finish, Prompt, ToolCall, ToolReturn
 from ..contract import HandlerInput
-from ..tools import BEGIN_PATCH, ShownCall, shown_call
+from ..tools import BEGIN_PATCH, ShownCall
 from .events import EVENTS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from ....model.events import Event
     from ....model.payloads import Payload
     from ..contract import Facts
@@ -21,15 +19,8 @@ PATCH = "apply_patch"
 _PATCH_FIELDS = ("command", "patch", "input", "patch_text")
 
 
-def encode(event: str, payload: Payload | Event, facts: Facts) -> HandlerInput | None:
+def tell(event: str, payload: Payload | Event, call: ShownCall | None, facts: Facts) -> HandlerInput | None:
     """Returns the handlers' input about a payload; None if the event does not happen with it."""
-    call: ShownCall | None = None
-    if isinstance(payload, Prompt) and EVENTS[event].stage != "before_prompt":
-        return None
-    if isinstance(payload, ToolCall):
-        if isinstance(payload, ToolReturn) and payload.result.is_error:
-            return None
-        call = codex_call(payload.tool, payload.arguments, facts)
     fields = _fields(event, payload, call, facts)
     return None if fields is None else HandlerInput({**_common(event, payload, facts), **fields}, call)
 
@@ -53,7 +44,6 @@ def _common(event: str, payload: Payload | Event, facts: Facts) -> dict[str, Any
 
 def _fields(event: str, payload: Payload | Event, call: ShownCall | None, facts: Facts) -> dict[str, Any] | None:
     """The event's own fields."""
-    in_subagent = bool(payload.meta.parent_turn_id)
     match payload:
         case ToolCall():
             assert call is not None
@@ -62,26 +52,21 @@ def _fields(event: str, payload: Payload | Event, call: ShownCall | None, facts:
                 fields["tool_use_id"] = payload.tool_call_id or ""
             return {**fields, "tool_response": payload.result.for_llm} if isinstance(payload, ToolReturn) else fields
         case Prompt():
-            if in_subagent is not (event == "SubagentStart"):
-                return None
             earlier = "resume" if payload.messages else "startup"
             return {"UserPromptSubmit": {"prompt": payload.prompt}, "SessionStart": {"source": earlier}}.get(event, {})
         case Finish():
-            if in_subagent is not (event == "SubagentStop"):
-                return None
             return {"stop_hook_active": facts.blocked, "last_assistant_message": text_of(payload.response)}
         case Compaction():
             return {"trigger": "auto"}
     if event == "Interrupt":
-        return None if in_subagent else {}
+        return None if payload.meta.parent_turn_id else {}
     return {"reason": "other"}
 
 
-def codex_call(tool: str, arguments: Mapping[str, Any], facts: Facts) -> ShownCall:
+def codex_call(call: ShownCall, tool: str) -> ShownCall:
     """A call as Codex would make it: it edits files by patches only."""
-    call = shown_call(tool, arguments, facts.cwd, facts.tools)
     if tool == PATCH:
-        patches = {name: arguments[name] for name in _PATCH_FIELDS if name in arguments}
+        patches = {name: call.given[name] for name in _PATCH_FIELDS if name in call.given}
         if not patches:
             return call
         own, text = next(iter(patches.items()))

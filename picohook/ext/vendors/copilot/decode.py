@@ -11,7 +11,7 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ....errors import HookError, HookReplyError, HookTimeoutError
+from ....errors import HookReplyError, HookTimeoutError
 from ..contract import HandlerAnswer, shortened
 from ..output import BLANK, BOM, choice, ended, flag, read_object, require_no_hidden_answer, table, text_field
 from .events import BASE, EVENTS, is_pascal
@@ -19,6 +19,7 @@ from .events import BASE, EVENTS, is_pascal
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from ....errors import HookError
     from ..contract import Failures, HandlerResult, Rule
 
 BLOCK = 2
@@ -31,23 +32,17 @@ INNER = "hookSpecificOutput"
 """The table whose fields count at the events in PascalCase, as in Claude Code."""
 
 
-def decode(event: str, rule: Rule, result: HandlerResult, failures: Failures) -> HandlerAnswer:
-    """Returns the answer in a handler's result. A failure is a field of the answer. Strict counts more results as failures."""
-    base = BASE[event]
-    try:
-        if result.failure is not None:
-            raise result.failure
-        return _read(event, result, strict=failures == "strict" and EVENTS[event].gate)
-    except (HookTimeoutError, HookReplyError) as error:
+def failed(event: str, rule: Rule, result: HandlerResult, error: HookError) -> HandlerAnswer:
+    """Returns the answer of a handler that failed."""
+    if BASE[event] != "preToolUse" or rule.kind != "command" or isinstance(error, HookTimeoutError | HookReplyError):
         return HandlerAnswer(failure=error)
-    except HookError as error:
-        if base == "preToolUse" and rule.kind == "command":
-            is_own = result.failure is None and result.exit_code > 0 and result.exit_code not in _NOT_RUN
-            return HandlerAnswer("deny", f"the hook failed: {error}", failure=None if is_own else error)
-        return HandlerAnswer(failure=error)
+    is_own = result.failure is None and result.exit_code > 0 and result.exit_code not in _NOT_RUN
+    return HandlerAnswer("deny", f"the hook failed: {error}", failure=None if is_own else error)
 
 
-def _read(event: str, result: HandlerResult, *, strict: bool) -> HandlerAnswer:
+def read(event: str, _rule: Rule, result: HandlerResult, failures: Failures) -> HandlerAnswer:
+    """Returns the answer in a handler's result. Raises `HookError` for a failure."""
+    strict = failures == "strict"
     base = BASE[event]
     text = without_progress(result.stdout)
     if result.exit_code == BLOCK and base in _GATES:

@@ -8,29 +8,18 @@ from typing import TYPE_CHECKING, Any
 from ....model.conversation import text_of
 from ....model.payloads import Compaction, Finish, Prompt, ToolCall, ToolReturn
 from ..contract import HandlerInput
-from ..tools import ShownCall, shown_call
 from .events import BASE, CLAUDE_NAMES, RUNTIME, is_pascal, snake
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from ....model.events import Event
     from ....model.payloads import Payload
     from ..contract import Facts
+    from ..tools import ShownCall
 
-_OF_PROMPT = frozenset({"sessionStart", "userPromptSubmitted", "userPromptTransformed"})
 
-
-def encode(event: str, payload: Payload | Event, facts: Facts) -> HandlerInput | None:
-    """Returns the handlers' input about a payload; None if the event does not happen with it."""
-    base, call = BASE[event], None
-    if isinstance(payload, ToolCall):
-        if (isinstance(payload, ToolReturn) and payload.result.is_error) is not (base == "postToolUseFailure"):
-            return None
-        call = copilot_call(payload.tool, payload.arguments, facts)
-    fields = _fields(base, payload, call, facts)
-    if fields is None:
-        return None
+def tell(event: str, payload: Payload | Event, call: ShownCall | None, facts: Facts) -> HandlerInput:
+    """Returns the handlers' input about a payload."""
+    fields = _fields(BASE[event], payload, call, facts)
     session = payload.meta.session_key or facts.session
     if not is_pascal(event):
         when = int(datetime.fromisoformat(facts.now).timestamp() * 1000) if facts.now else 0
@@ -44,9 +33,8 @@ def encode(event: str, payload: Payload | Event, facts: Facts) -> HandlerInput |
     return HandlerInput(stdin, call)
 
 
-def copilot_call(tool: str, arguments: Mapping[str, Any], facts: Facts) -> ShownCall:
+def copilot_call(call: ShownCall, tool: str) -> ShownCall:
     """A call as Copilot would make it."""
-    call = shown_call(tool, arguments, facts.cwd, facts.tools)
     name, fields = RUNTIME.get(call.tool, (call.tool, {}))
     own = {fields.get(field, field): call.fields.get(field, field) for field in call.input}
     return call._replace(
@@ -56,24 +44,19 @@ def copilot_call(tool: str, arguments: Mapping[str, Any], facts: Facts) -> Shown
     )
 
 
-def _fields(base: str, payload: Payload | Event, call: ShownCall | None, facts: Facts) -> dict[str, Any] | None:
+def _fields(base: str, payload: Payload | Event, call: ShownCall | None, facts: Facts) -> dict[str, Any]:
     """The event's own fields, by their names in camelCase."""
     meta = payload.meta
-    in_subagent = bool(meta.parent_turn_id)
     subagent = {"transcriptPath": "", "agentName": meta.agent_id}
     match payload:
         case ToolCall():
             assert call is not None
             return _of_call(base, payload, call)
         case Prompt():
-            if base == "subagentStart":
-                return subagent if in_subagent else None
-            return None if in_subagent or base not in _OF_PROMPT else _of_prompt(base, payload)
+            return subagent if base == "subagentStart" else _of_prompt(base, payload)
         case Finish():
-            if in_subagent is not (base == "subagentStop"):
-                return None
             fields = {"transcriptPath": "", "stopReason": "end_turn"}
-            if not in_subagent:
+            if base == "agentStop":
                 return {**fields, "stop_hook_active": facts.blocked}
             more = {"agentId": meta.turn_id, "agentType": meta.agent_id, "response": text_of(payload.response)}
             return {**subagent, **more, **fields}

@@ -7,10 +7,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ....errors import HookError, HookReplyError
+from ....errors import HookReplyError
 from ..contract import HandlerAnswer, shortened
 from ..output import choice, ended, flag, read_object, read_ok, table, text_field
 from .events import ALIASES, ANSWERS, EVENTS
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
+    from ....errors import HookError
     from ..contract import Failures, HandlerResult, Rule
 
 BLOCK = 2
@@ -26,27 +26,20 @@ _ENDS = frozenset({"stop", "subagentStop"})
 _PERMISSIONS = frozenset({"allow", "deny", "ask"})
 
 
-def decode(event: str, rule: Rule, result: HandlerResult, failures: Failures) -> HandlerAnswer:
-    """Returns the answer in a handler's result. A failure is a field of the answer. Strict counts more results as failures."""
-    row = EVENTS[event]
-    try:
-        if result.failure is not None:
-            raise result.failure
-        if rule.kind == "prompt":
-            return _of_prompt(event, result)
-        answer = _of_process(event, result, failures)
-    except HookError as error:
-        return (
-            HandlerAnswer("deny", str(error)) if rule.blocks_on_failure and row.gate else HandlerAnswer(failure=error)
-        )
-    return replace(answer, most_blocks=rule.most_blocks)
+def failed(event: str, rule: Rule, _result: HandlerResult, error: HookError) -> HandlerAnswer:
+    """Returns the answer of a handler that failed."""
+    blocks = rule.blocks_on_failure and EVENTS[event].gate
+    return HandlerAnswer("deny", str(error)) if blocks else HandlerAnswer(failure=error)
 
 
-def _of_process(event: str, result: HandlerResult, failures: Failures) -> HandlerAnswer:
-    strict = failures == "strict" and EVENTS[event].gate
+def read(event: str, rule: Rule, result: HandlerResult, failures: Failures) -> HandlerAnswer:
+    """Returns the answer in a handler's result. Raises `HookError` for a failure."""
+    strict = failures == "strict"
+    if rule.kind == "prompt":
+        return _of_prompt(event, result)
     if result.exit_code == BLOCK and EVENTS[event].gate:
         try:
-            printed = _of_json(event, read_object(result.stdout, strict=strict) or {}, failures)
+            printed = _of_json(event, read_object(result.stdout, strict=strict) or {}, strict=strict)
         except HookReplyError:
             printed = HandlerAnswer()
         return HandlerAnswer("deny", printed.reason or shortened(result.stderr.strip()), message=printed.message)
@@ -55,22 +48,22 @@ def _of_process(event: str, result: HandlerResult, failures: Failures) -> Handle
     answer = read_object(result.stdout, strict=strict)
     if answer is None and result.stdout.strip():
         raise HookReplyError("it printed text, and only a JSON object is an answer")
-    return _of_json(event, answer or {}, failures)
+    return _of_json(event, answer or {}, strict=strict)
 
 
-def _of_json(event: str, answer: Mapping[str, Any], failures: Failures) -> HandlerAnswer:
+def _of_json(event: str, answer: Mapping[str, Any], *, strict: bool) -> HandlerAnswer:
     printed = {ALIASES.get(name, name): value for name, value in answer.items() if ALIASES.get(name) not in answer}
     row = EVENTS[event]
     verdict = choice(printed, "permission", _PERMISSIONS) if row.gate else ""
     goes_on = flag(printed, "continue")
     if event == "beforeSubmitPrompt":
-        denies = goes_on is False or (verdict == "deny" and failures == "strict")
+        denies = goes_on is False or (verdict == "deny" and strict)
         verdict = "deny" if denies else ""
-    elif row.gate and goes_on is False and not verdict and failures == "strict":
+    elif strict and goes_on is False and not verdict:
         verdict = "deny"
     if verdict == "ask" and event == "subagentStart":
         verdict = "deny"
-    if verdict == "ask" and event == "preToolUse" and failures == "vendor":
+    if verdict == "ask" and event == "preToolUse" and not strict:
         verdict = ""
     follow_up = text_field(printed, "followup_message") if event in _ENDS else ""
     for_user = shortened(text_field(printed, "user_message"))

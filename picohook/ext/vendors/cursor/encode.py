@@ -9,28 +9,23 @@ from typing import TYPE_CHECKING, Any
 from ....model.conversation import text_of
 from ....model.payloads import Compaction, Finish, LLMResponse, Prompt, ToolCall, ToolReturn
 from ..contract import HandlerInput
-from ..tools import known_name, shown_call
+from ..tools import known_name
 from .events import CURSOR_VERSION, TOOLS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from ....model.events import Event
     from ....model.payloads import Payload
     from ..contract import Facts
-    from ..tools import ShownCall, ToolAlias
+    from ..tools import ShownCall
 
 _MCP, SHOWN_MCP = "mcp__", "MCP:"
-_IN_SUBAGENT = frozenset({"subagentStart", "subagentStop"})
 
 
-def encode(event: str, payload: Payload | Event, facts: Facts) -> HandlerInput | None:
+def tell(event: str, payload: Payload | Event, call: ShownCall | None, facts: Facts) -> HandlerInput | None:
     """Returns the handlers' input about a payload; None if the event does not happen with it."""
-    call: ShownCall | None = None
     files: dict[str, str] = {}
     if isinstance(payload, ToolCall):
-        call = shown_call(payload.tool, payload.arguments, facts.cwd, facts.tools)
-        call = call._replace(tool=cursor_name(payload.tool, facts.tools))
+        assert call is not None
         fields = _of_call(event, payload, call, facts)
         if event == "beforeReadFile" and fields is not None and fields["file_path"]:
             files = {"content": fields["file_path"]}
@@ -108,8 +103,6 @@ def _output(call: ShownCall, text: str) -> dict[str, Any]:
 def _fields(event: str, payload: Payload | Event, facts: Facts) -> dict[str, Any] | None:
     """The fields of an event that is about no tool; None if it does not happen with this payload."""
     meta = payload.meta
-    if isinstance(payload, Prompt | Finish) and bool(meta.parent_turn_id) is not (event in _IN_SUBAGENT):
-        return None
     match payload:
         case Prompt() if event == "subagentStart":
             return {
@@ -146,8 +139,8 @@ def _fields(event: str, payload: Payload | Event, facts: Facts) -> dict[str, Any
     return {"session_id": session, "reason": "completed", "is_background_agent": False, "final_status": "completed"}
 
 
-def cursor_name(tool: str, aliases: Mapping[str, ToolAlias]) -> str:
-    """The name that Cursor has for a host's tool. It writes `MCP:TOOL` for the tool of a server."""
-    name = known_name(tool, aliases)
-    _, _, inner = name.removeprefix(_MCP).partition("__")
-    return SHOWN_MCP + inner if name.startswith(_MCP) and inner else TOOLS.get(name, name)
+def cursor_call(call: ShownCall, _tool: str) -> ShownCall:
+    """A call as Cursor would make it. It writes `MCP:TOOL` for the tool of a server."""
+    _, _, inner = call.tool.removeprefix(_MCP).partition("__")
+    is_served = call.tool.startswith(_MCP) and inner
+    return call._replace(tool=SHOWN_MCP + inner if is_served else TOOLS.get(call.tool, call.tool))

@@ -149,7 +149,8 @@ class FileReader:
         if isinstance(entry, dict) and any(map(is_shim, entry.values())):
             return None  # picohook would ask itself
         form, problems = self._form, Problems(str(self._config.path))
-        table = validate(form.handler, entry, problems, at)
+        known = {key: entry[key] for key in entry if key in form.keys} if isinstance(entry, dict) else entry
+        table = validate(form.handler, known, problems, at)
         if table is None:
             self._reject(problems)
             return None

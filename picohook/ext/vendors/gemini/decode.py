@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ....errors import HookError, HookReplyError
+from ....errors import HookReplyError
 from ..contract import HandlerAnswer, shortened
 from ..output import BLANK, BOM, choice, ended, flag, loads, read_object, require_no_hidden_answer, table, text_field
 from .events import ANSWERS, DECIDE, EVENTS
@@ -38,15 +38,9 @@ _KINDS = {
 _EDITS = ("llm_request", "llm_response", "toolConfig")
 
 
-def decode(event: str, _rule: Rule, result: HandlerResult, failures: Failures) -> HandlerAnswer:
-    """Returns the answer in a handler's result. A failure is a field of the answer. Strict counts more results as failures."""
-    strict = failures == "strict" and EVENTS[event].gate
-    try:
-        if result.failure is not None:
-            raise result.failure
-        return _strictly(event, result) if strict else _as_the_vendor(event, result)
-    except HookError as error:
-        return HandlerAnswer(failure=error)
+def read(event: str, _rule: Rule, result: HandlerResult, failures: Failures) -> HandlerAnswer:
+    """Returns the answer in a handler's result. Raises `HookError` for a failure."""
+    return _strictly(event, result) if failures == "strict" else _as_the_vendor(event, result)
 
 
 def _strictly(event: str, result: HandlerResult) -> HandlerAnswer:

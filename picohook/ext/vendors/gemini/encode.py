@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ....model.conversation import text_of
 from ....model.payloads import Compaction, Finish, LLMRequest, LLMResponse, Prompt, ToolCall, ToolReturn
 from ..contract import HandlerInput
-from ..tools import known_name, shown_call
+from ..tools import known_name
 from .events import TOOLS
 from .model import shown_request, shown_response
 
@@ -17,19 +17,13 @@ if TYPE_CHECKING:
     from ....model.events import Event
     from ....model.payloads import Payload
     from ..contract import Facts
-    from ..tools import ShownCall, ToolAlias
+    from ..tools import ShownCall
 
 _MCP = "mcp__"
 
 
-def encode(event: str, payload: Payload | Event, facts: Facts) -> HandlerInput | None:
-    """Returns the handlers' input about a payload; None if the event does not happen with it."""
-    call: ShownCall | None = None
-    if isinstance(payload, Prompt | Finish) and payload.meta.parent_turn_id:
-        return None  # a subagent of Gemini CLI is a tool call
-    if isinstance(payload, ToolCall):
-        call = shown_call(payload.tool, payload.arguments, facts.cwd, facts.tools)
-        call = call._replace(tool=gemini_name(payload.tool, facts.tools))
+def tell(event: str, payload: Payload | Event, call: ShownCall | None, facts: Facts) -> HandlerInput:
+    """Returns the handlers' input about a payload. No event is about a subagent, which is a tool call in Gemini CLI."""
     session = payload.meta.session_key or facts.session
     common = {
         "session_id": session,
@@ -40,7 +34,7 @@ def encode(event: str, payload: Payload | Event, facts: Facts) -> HandlerInput |
     }
     names = {}
     if event == "BeforeToolSelection" and isinstance(payload, LLMRequest):
-        names = {tool: gemini_name(tool, facts.tools) for tool in map(name_of, payload.tools)}
+        names = {tool: gemini_name(known_name(tool, facts.tools)) for tool in map(name_of, payload.tools)}
     return HandlerInput(
         {**common, **_fields(event, payload, call, facts)}, call, {"GEMINI_SESSION_ID": session}, names=names
     )
@@ -89,8 +83,12 @@ def _of_call(payload: ToolCall, call: ShownCall) -> dict[str, Any]:
     return {**fields, "tool_response": response}
 
 
-def gemini_name(tool: str, aliases: Mapping[str, ToolAlias]) -> str:
-    """The name that Gemini CLI has for a host's tool. It writes `mcp_SERVER_TOOL` for the tool of a server."""
-    name = known_name(tool, aliases)
+def gemini_call(call: ShownCall, _tool: str) -> ShownCall:
+    """A call as Gemini CLI would make it."""
+    return call._replace(tool=gemini_name(call.tool))
+
+
+def gemini_name(name: str) -> str:
+    """The name that Gemini CLI has for a tool of the table. It writes `mcp_SERVER_TOOL` for the tool of a server."""
     server, _, inner = name.removeprefix(_MCP).partition("__")
     return f"mcp_{server}_{inner}" if name.startswith(_MCP) and inner else TOOLS.get(name, name)
