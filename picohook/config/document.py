@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ..model.spec import HookSpec, ProofOfLife, Timeouts
-    from .tables import ModelTable
 
 PicoClaw = Literal["0.2.8", "0.2.9", "0.2.9+edits"]
 """The version of PicoClaw whose behaviour hooks expect. 0.2.9 stands for newer ones too; "+edits" lifts its before_llm rule."""
@@ -48,7 +47,5 @@ class Config:
     """The tables of extensions, by their keys, with absolute paths. Each is a `config.table.Table`."""
     proof_of_life: ProofOfLife | None = None
     """The proofs of life to give."""
-    model: ModelTable | None = None
-    """The model that prompt hooks ask."""
     picoclaw: PicoClaw | None = None
     """The version of PicoClaw whose behaviour the hooks expect, if the file or the caller names one."""

@@ -28,9 +28,6 @@ from .checks import A_TABLE_EACH, validate
 from .document import PicoClaw  # noqa: TC001 - pydantic reads it at run time
 from .hook_checks import EVENTS, STAGES, check_dir, check_env, check_given, check_name, check_observe
 from .problems import dotted, quoted
-from .tables import (  # noqa: TC001 - pydantic reads them at run time
-    ModelTable,
-)
 from .warnings import unused_settings
 
 if TYPE_CHECKING:
@@ -102,7 +99,6 @@ class NativeFile(Settings):
     schema_: str = Field("", alias="$schema", description="This schema, for editors. picohook ignores it.")
     defaults: Defaults = Field(default_factory=Defaults)
     hooks: dict[str, HookSpec] = Field(default_factory=dict, description="A table for each hook, by its name.")
-    model: ModelTable | None = Field(default=None, description="The model that prompt hooks ask.")
     picoclaw: PicoClaw | None = Field(
         default=None, description="The version of PicoClaw whose events and before_llm the hooks expect."
     )
@@ -141,7 +137,6 @@ def read(document: dict[str, Any], problems: Problems, config: Config) -> Config
         key_paths={name: dotted(("hooks", name)) for name in file.hooks},
         timeouts=file.defaults.timeouts,
         warnings=tuple(_warnings(file, document)),
-        model=file.model,
         picoclaw=version,
         proof_of_life=file.proof_of_life,
     )
@@ -207,9 +202,6 @@ def _warnings(file: NativeFile, document: Mapping[str, Any]) -> Iterator[str]:
         if hook.enabled:
             for warning in unused_settings(hook, document["hooks"][name]):
                 yield f"{dotted(('hooks', name))}.{warning}"
-    if file.model is not None and file.model.is_unencrypted:
-        with_key = " and the key" if file.model.key_env else ""
-        yield f"model.base_url: questions{with_key} go over the network as plain text (use https)"
 
 
 def _placed(hook: HookSpec, directory: Path) -> HookSpec:
@@ -221,7 +213,7 @@ def _placed(hook: HookSpec, directory: Path) -> HookSpec:
 
 def _check(file: NativeFile | None, document: Mapping[str, Any], problems: Problems, *, found: bool) -> None:
     """Check the document itself. So a wrong type in one key does not hide mistakes in others."""
-    has_others = file is None or file.model or document.keys() - NativeFile.model_fields.keys()
+    has_others = file is None or document.keys() - NativeFile.model_fields.keys()
     if "hooks" not in document and not has_others:
         problems.add("", "has no hooks", "a hook is a table [hooks.NAME] with a command, and stages or observe")
     check_env(_table(document.get("defaults")).get("env"), problems, ("defaults", "env"), found=found)

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     from ..config.document import Config, PicoClaw
     from ..config.table import Table
-    from ..config.tables import ModelTable
     from ..extension import Dialect
     from ..model.spec import HookSpec
     from ..wire.regular_files import Identity
@@ -183,10 +182,10 @@ def discover(
     return replace(layers, hooks=tuple(_joined(layers)))
 
 
-def user_model() -> tuple[str, ModelTable] | None:
-    """The model of the user's own configuration, with its file. Raises `ConfigError`."""
+def user_table(key: str) -> tuple[str, Any] | None:
+    """The table of this key in the user's own configuration, with its file. Raises `ConfigError`."""
     configs = (load(path) for _, group in _groups(None) for path in _present(group, None, []))
-    return next(((str(config.path), config.model) for config in configs if config.model is not None), None)
+    return next(((str(config.path), config.tables[key]) for config in configs if key in config.tables), None)
 
 
 def project_configs(directory: str | os.PathLike[str]) -> list[Path]:

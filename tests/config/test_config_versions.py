@@ -45,8 +45,7 @@ def test_a_native_file_of_version_1_keeps_its_meaning(write: Write) -> None:
     assert hooks == expected["hooks"]
     assert config.timeouts.model_dump() == expected["timeouts"]
     assert config.picoclaw == expected["picoclaw"]
-    assert config.model is not None
-    assert config.model.model_dump() == expected["model"]
+    assert config.tables["model"].model_dump() == expected["model"]
     assert config.tables["audit"].path == str(config.path.parent / "audit.jsonl")
 
 

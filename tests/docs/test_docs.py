@@ -42,9 +42,9 @@ import picohook.testing
 from picohook import ConfigError, HookSpec, NatsSettings, ProofOfLife, Timeouts, extensions
 from picohook.cli.app import app, load_command, summaries
 from picohook.config import load
-from picohook.config.tables import ModelTable
 from picohook.conformance import hook as conformance
 from picohook.conformance.report import FAIL
+from picohook.ext.prompt.table import ModelTable
 from picohook.ext.sidecar.sidecar import DISPATCHER
 from picohook.model.payloads import Payload
 from picohook.model.replies import read_decision

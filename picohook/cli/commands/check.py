@@ -86,7 +86,7 @@ class _Report:
         names = iter(found.hooks)
         for config in found.configs:
             if not config.hooks:
-                if config.model is not None:
+                if "model" in config.tables:
                     continue
                 why = "it has no hooks" if config.enabled else "hooks.enabled is false: no hook will run"
                 self.warnings.append(Problem(str(config.path), "", why))

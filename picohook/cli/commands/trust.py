@@ -8,7 +8,6 @@ import typer
 from ... import config as configs
 from ...config import Config
 from ...errors import ConfigError, Problem
-from ...ext.prompt import endpoints as models
 from ...projects import layers, system_layer, trust as trusted
 from .. import output
 from ..command import App, Json, require_file
@@ -80,8 +79,6 @@ def _trust(settings: Config, *, as_json: bool) -> None:
         output.table(
             ("  hook", "runs"), ((f"  {one.name}", part.runs) for one in settings.hooks for part in one.members)
         )
-        if settings.model is not None:
-            output.line(f"Hooks of this file that ask a model ask {models.shown(settings.model)}.")
         for consent in consents:
             output.line(consent.sentence)
         output.line("They may run as long as these files do not change:")
@@ -94,7 +91,7 @@ def _trust(settings: Config, *, as_json: bool) -> None:
         )
     if as_json:
         hooks = [{"name": one.name, "runs": one.runs} for one in settings.hooks]
-        model = settings.model and models.shown(settings.model)
+        model = next((one.sends_to for one in consents if one.sends_to), None)
         writes = [one.writes for one in consents if one.writes]
         shown = {"hooks": hooks, "model": model, "files": files, "writes": writes}
         output.data({"config": str(settings.path), "trusted": True, **shown})

@@ -8,7 +8,6 @@ from pathlib import Path
 from ...config import Config, dialects
 from ...config.files import strangers
 from ...errors import ConfigError, TrustError
-from ...ext.prompt.endpoints import shown
 from ...projects import trust, trust_store
 from ...projects.layers import Layers
 from .findings import Finding, Level
@@ -48,10 +47,9 @@ def examine(found: Layers) -> Iterator[Finding]:
 
 def _contents(config: Config) -> Finding:
     path, hooks = str(config.path), len(config.hooks)
-    if config.model is not None:
-        message = (
-            f"{config.dialect} format, {hooks} hook{'s' if hooks != 1 else ''}, and the model {shown(config.model)}"
-        )
+    model = config.tables.get("model")
+    if model is not None:
+        message = f"{config.dialect} format, {hooks} hook{'s' if hooks != 1 else ''}, and the model {model.shown()}"
         return Finding(Level.OK, path, "configuration", message)
     if hooks:
         message = f"{config.dialect} format, {hooks} hook{'s' if hooks > 1 else ''}"

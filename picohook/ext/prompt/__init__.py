@@ -8,5 +8,6 @@ extension = Extension(
     name="prompt",
     uses=("jcli",),
     public=("model_of_hook", "model_prompt"),
+    tables={"model": Lazy("picohook.ext.prompt.table:ModelTable")},
     kinds={"prompt": Lazy("picohook.ext.prompt.spec:PromptSpec")},
 )

@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from ...errors import ConfigError, Problem
-from ...projects.layers import user_model
+from ...projects.layers import user_table
 from ...wire.extras import how_to_install
 from ...wire.text import escape
 from .spec import NO_MODEL, NO_MODEL_HINT
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from ...config.document import Config
-    from ...config.tables import ModelTable
     from ...hooks.base import Complete
     from ...model.spec import HookSpec
     from ...projects.layers import Layers
+    from .table import ModelTable
 
 
 LACKS_MODEL, WAY_OUT = f"{NO_MODEL}: a host does not start", NO_MODEL_HINT
@@ -32,8 +32,8 @@ def model_of(layers: Layers, config: Config) -> tuple[str, ModelTable] | None:
     project's own hooks, and those of projects inside it, ask the project's model.
     """
     before = layers.configs[layers.configs.index(config) :: -1]
-    found = next(((str(one.path), one.model) for one in before if one.model is not None), None)
-    return (user_model() or found) if config.model is None and config.layer is None else found
+    found = next(((str(one.path), one.tables["model"]) for one in before if "model" in one.tables), None)
+    return (user_table("model") or found) if "model" not in config.tables and config.layer is None else found
 
 
 def asks_model(spec: HookSpec) -> bool:
@@ -77,10 +77,9 @@ def unusable(file: str, model: ModelTable, environ: Mapping[str, str] = os.envir
     return None
 
 
-def shown(model: ModelTable, spec: HookSpec | None = None) -> str:
+def shown(model: ModelTable, spec: HookSpec) -> str:
     """The model and its endpoint, for people. The hook may name another model of the same endpoint."""
-    key = f", with the key in ${model.key_env}" if model.key_env else ""
-    return f"{getattr(spec, 'model', None) or model.name} at {model.base_url}{key}"
+    return model.shown(getattr(spec, "model", None))
 
 
 def client(model: ModelTable, environ: Mapping[str, str] = os.environ) -> Complete:

@@ -1,19 +1,28 @@
-"""The tables `[model]` and `[[foreign]]` of a configuration."""
+"""The table `[model]`: the model that prompt hooks ask."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from pydantic import Field, JsonValue, field_validator
 
-from ..model.spec import Seconds, Settings
+from ...config.table import Consent, Table
+from ...model.spec import Seconds  # noqa: TC001 - pydantic reads it at run time
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ...config.document import Config
+    from ...config.problems import Problems
 
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
-class ModelTable(Settings):
-    """The model that hooks with a `prompt` ask, at an endpoint that speaks OpenAI's chat completions."""
+class ModelTable(Table):
+    """The model that prompt hooks ask, at an endpoint that speaks OpenAI's chat completions."""
 
     base_url: str = Field(description='The endpoint\'s URL, without "/chat/completions".')
     name: str = Field(min_length=1, description="The model for hooks that name no other.")
@@ -28,6 +37,21 @@ class ModelTable(Settings):
         """Whether requests go over a network as plain text."""
         parts = urlsplit(self.base_url)
         return parts.scheme == "http" and parts.hostname not in _LOOPBACK
+
+    def shown(self, name: str | None = None) -> str:
+        """The model and its endpoint, for people; `name` is another model of the same endpoint."""
+        key = f", with the key in ${self.key_env}" if self.key_env else ""
+        return f"{name or self.name} at {self.base_url}{key}"
+
+    def apply(self, config: Config, _problems: Problems) -> Config:
+        if not self.is_unencrypted:
+            return config
+        with_key = " and the key" if self.key_env else ""
+        warning = f"model.base_url: questions{with_key} go over the network as plain text (use https)"
+        return replace(config, warnings=(*config.warnings, warning))
+
+    def consent(self) -> Iterable[Consent]:
+        yield Consent(f"Hooks of this file that ask a model ask {self.shown()}.", sends_to=self.shown())
 
     @field_validator("base_url")
     @classmethod
