@@ -6,6 +6,7 @@ import functools
 import hashlib
 import shlex
 from enum import StrEnum
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
@@ -20,8 +21,6 @@ from pydantic import (
     model_validator,
 )
 
-from ..extension import Lazy
-from ..extensions import every, find
 from ..wire import words
 from .deferred import DeferredModel
 from .filters import Filter  # noqa: TC001 - pydantic reads it at run time
@@ -95,10 +94,10 @@ LONGEST_GLOB, MOST_DEEP = 512, 2
 OF_SESSION = "@session"
 """The names of a session's own hooks end in this, and no other names do."""
 
-KINDS: dict[str, Lazy[Any]] = {
-    "command": Lazy("picohook.hooks.process:ProcessHook"),
-    "run": Lazy("picohook.hooks.command.command:CommandHook"),
-    "python": Lazy("picohook.hooks.python:PythonHook"),
+KINDS = {
+    "command": "picohook.hooks.process:ProcessHook",
+    "run": "picohook.hooks.command.command:CommandHook",
+    "python": "picohook.hooks.python:PythonHook",
 }
 """The core's kinds of hook: the key that says what a hook runs, and the class of the hook. Extensions have more."""
 
@@ -292,6 +291,10 @@ class HookSpec(Settings):
         It has the keys that extensions add to every hook. Raises `PicohookError` if two packages have one of the keys.
         """
         others = [key for key in keys if key not in cls.model_fields]
+        if not others:
+            return cls
+        from ..extensions import find  # a program whose hooks have none does without the rows
+
         found = [find("kinds", key) for key in others if cls is HookSpec]
         kind: type[Self] = next((one.load() for one in found if one is not None), cls)
         more = [key for key in others if key not in kind.model_fields and find("hook_keys", key) is not None]
@@ -328,6 +331,8 @@ class HookSpec(Settings):
     def _one_kind(self) -> HookSpec:
         kinds = [kind for kind in dict.fromkeys((*KINDS, self.kind)) if getattr(self, kind, None)]
         if len(kinds) > 1:
+            from ..extensions import every
+
             raise ValueError(f"has {' and '.join(kinds)}: a hook is one of {', '.join((*KINDS, *every('kinds')))}")
         return self
 
@@ -363,7 +368,8 @@ class HookSpec(Settings):
 
     def make(self) -> Any:
         """Returns the hook, a `picohook.Hook` that was not mounted yet. A class of another kind returns its own."""
-        return KINDS[self.kind].load()(self)
+        module, _, name = KINDS[self.kind].partition(":")
+        return getattr(import_module(module), name)(self)
 
     @property
     def is_run_anew(self) -> bool:
@@ -416,6 +422,8 @@ class _KeyedSpec:
     HOOK_KEYS: ClassVar[tuple[str, ...]]
 
     def make(self) -> Any:
+        from ..extensions import find
+
         made = self.KIND.make(self)  # type: ignore[arg-type] # it is one
         for key in self.HOOK_KEYS:
             made = find("hook_keys", key).apply.load()(made, getattr(self, key))
@@ -428,6 +436,8 @@ class _KeyedSpec:
 @functools.cache
 def _with_hook_keys(kind: type[HookSpec], *keys: str) -> Any:
     """The settings of this kind, with keys that extensions add to every hook."""
+    from ..extensions import find
+
     rows = {key: find("hook_keys", key) for key in keys}
     fields: dict[str, Any] = {key: (row.type.load(), Field(description=row.description)) for key, row in rows.items()}
     made: Any = create_model(kind.__name__, __base__=(_KeyedSpec, kind), __module__=kind.__module__, **fields)
