@@ -6,6 +6,8 @@ from ...extension import Command, Extension, Keyword, Lazy
 
 extension = Extension(
     name="control",
+    uses=("prometheus",),
+    public=("control",),
     keywords={"control": Keyword(Lazy("picohook.ext.control.part:ControlPart"))},
     commands={
         "control": Command(Lazy("picohook.ext.control.command:app"), "Inspect a running host, and control it."),

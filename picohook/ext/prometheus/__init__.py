@@ -6,6 +6,7 @@ from ...extension import Extension, Keyword, Lazy, Option
 
 extension = Extension(
     name="prometheus",
+    public=("metrics",),
     keywords={
         "prometheus": Keyword(
             Lazy("picohook.ext.prometheus.part:PrometheusPart"),

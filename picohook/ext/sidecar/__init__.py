@@ -6,6 +6,7 @@ from ...extension import Command, Extension, Lazy
 
 extension = Extension(
     name="sidecar",
+    uses=("control",),
     commands={
         "serve": Command(Lazy("picohook.ext.sidecar.command:app"), "Serve the hooks to a program in any language."),
     },
