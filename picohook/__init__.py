@@ -97,8 +97,8 @@ _HOME = {
     "PromptHook": "ext.prompt.hook",
     "PromptSpec": "ext.prompt.spec",
     "Proof": "model.proof",
-    "ProofOfLife": "model.spec",
-    "ProofStatus": "engine.status",
+    "ProofOfLife": "ext.proof.prover",
+    "ProofStatus": "ext.proof.status",
     "ProtocolError": "errors",
     "PythonHook": "hooks.python",
     "Question": "hooks.base",
@@ -168,7 +168,7 @@ if TYPE_CHECKING:
     from .engine.part import Part as Part
     from .engine.resumed import Resumed as Resumed
     from .engine.settings import EngineSettings as EngineSettings, EventOf as EventOf
-    from .engine.status import HostStatus as HostStatus, ProofStatus as ProofStatus, Reloaded as Reloaded
+    from .engine.status import HostStatus as HostStatus, Reloaded as Reloaded
     from .engine.used_pauses import UsedPauses as UsedPauses, UsedPausesFile as UsedPausesFile
     from .errors import (
         ConfigError as ConfigError,
@@ -196,6 +196,8 @@ if TYPE_CHECKING:
     from .ext.prompt.model_prompt import ModelPrompt as ModelPrompt
     from .ext.prompt.openai_chat import openai_chat as openai_chat
     from .ext.prompt.spec import PromptSpec as PromptSpec
+    from .ext.proof.prover import ProofOfLife as ProofOfLife
+    from .ext.proof.status import ProofStatus as ProofStatus
     from .ext.record.recorder import Recorder as Recorder
     from .ext.rust_worker.worker import worker_hooks as worker_hooks
     from .ext.vendors.files.named_files import foreign_hooks as foreign_hooks
@@ -258,7 +260,6 @@ if TYPE_CHECKING:
         HookSpec as HookSpec,
         OnFailure as OnFailure,
         Parts as Parts,
-        ProofOfLife as ProofOfLife,
         RespondRule as RespondRule,
         RestartPolicy as RestartPolicy,
         Timeouts as Timeouts,

@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from .engine.lifecycle import MountedHooks
     from .engine.status import Reloaded
     from .engine.used_pauses import UsedPauses
+    from .ext.proof.prover import ProofOfLife
     from .hooks.base import Hook
+    from .model.proof import Proof
     from .model.spec import HookSpec
     from .projects.layers import Layers
     from .projects.source import Source
@@ -43,6 +45,8 @@ class ExtensionSettings(TypedDict, total=False):
     """Whether to send traces and metrics with OpenTelemetry, as the program has set it up."""
     prometheus: str | int | None
     """[HOST:]PORT, where the host answers `GET /metrics`: on this machine alone without HOST."""
+    proof_of_life: ProofOfLife | None
+    """Proofs of life to give, besides those of the configuration."""
     record: str | os.PathLike[str] | None
     """The file of a record to write."""
     wire: bool
@@ -182,7 +186,6 @@ class Host(Engine, Caller):
         return cls(
             config.hooks,
             timeouts=config.timeouts,
-            proof_of_life=config.proof_of_life,
             model_of=source.model_of,
             verify=None if trusted else source.verify,
             _source=source,
@@ -210,7 +213,7 @@ class Host(Engine, Caller):
         if self._source is not None:
             from .reload.reloader import Reloader  # hosts built in code do without
 
-            self._reloader = Reloader(self._source, hooks, mounted_hooks, self._prover, self._follow)
+            self._reloader = Reloader(self._source, hooks, mounted_hooks, self._follow)
         await super()._begin(mounted_hooks, hooks)
         if self._watch:
             from .reload.watch import keep_watching  # an extra
@@ -235,6 +238,21 @@ class Host(Engine, Caller):
         for call in tuple(self.on_mounted):
             call()
         return done
+
+    async def prove_life(self) -> tuple[Proof, ...]:
+        """Ask the hooks now about harmful calls that they must deny. Returns a proof for each call. No tool is called.
+
+        The calls are those of `proof_of_life`, and each hook's own `canary`, about which it is asked alone. Without any, it is
+        `bash` with `rm -rf /`. A call that is not denied, or is denied only because a hook failed, is logged, and emits the
+        event `error`.
+        """
+        if self._made is None:
+            from .config.parts import MadeParts
+
+            self._made = MadeParts({}, {})
+        prover = await self._made.on_demand(self, "proof_of_life")
+        proofs: tuple[Proof, ...] = await prover.prove()
+        return proofs
 
     @property
     def config_digest(self) -> str:

@@ -153,11 +153,12 @@ def imports() -> list[Import]:
 
 
 def own() -> list[Import]:
-    """The imports of picohook's own modules, annotations included, but for those of the row and of a part.
+    """The imports of picohook's own modules, annotations included, but for those of the row, a part and `HostSettings`.
 
     These have types of all rooms.
     """
-    row = [one for one in all_imports() if one.typed and one.by in {"picohook.extension", "picohook.engine.part"}]
+    with_types_of_all = {"picohook.extension", "picohook.engine.part", "picohook.host"}
+    row = [one for one in all_imports() if one.typed and one.by in with_types_of_all]
     return [one for one in all_imports() if one.of in SOURCES and "picohook" not in (one.of, one.by) and one not in row]
 
 

@@ -49,7 +49,6 @@ def with_hooks(
             verify=config.verify,
             model_of=model_of,
             listeners=more_listeners,
-            proof_of_life=config.proof_of_life,
             _tables=config.tables,
             **keywords,
         ) as host:

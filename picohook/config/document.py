@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from ..model.spec import HookSpec, ProofOfLife, Timeouts
+    from ..model.spec import HookSpec, Timeouts
 
 PicoClaw = Literal["0.2.8", "0.2.9", "0.2.9+edits"]
 """The version of PicoClaw whose behaviour hooks expect. 0.2.9 stands for newer ones too; "+edits" lifts its before_llm rule."""
@@ -45,7 +45,5 @@ class Config:
     """The layer that the hooks are in; None for a file that the user named."""
     tables: Mapping[str, Any] = field(default_factory=dict)
     """The tables of extensions, by their keys, with absolute paths. Each is a `config.table.Table`."""
-    proof_of_life: ProofOfLife | None = None
-    """The proofs of life to give."""
     picoclaw: PicoClaw | None = None
     """The version of PicoClaw whose behaviour the hooks expect, if the file or the caller names one."""

@@ -17,7 +17,6 @@ from ..model.spec import (
     HookSpec,
     OnFailure,
     ProcessSession,
-    ProofOfLife,
     RespondRule,
     RestartPolicy,
     Seconds,
@@ -102,9 +101,6 @@ class NativeFile(Settings):
     picoclaw: PicoClaw | None = Field(
         default=None, description="The version of PicoClaw whose events and before_llm the hooks expect."
     )
-    proof_of_life: ProofOfLife | None = Field(
-        default=None, description="Harmful calls that hooks must deny, and how often a host asks about them."
-    )
 
 
 def is_meant(document: dict[str, Any], _path: Path) -> bool:
@@ -138,7 +134,6 @@ def read(document: dict[str, Any], problems: Problems, config: Config) -> Config
         timeouts=file.defaults.timeouts,
         warnings=tuple(_warnings(file, document)),
         picoclaw=version,
-        proof_of_life=file.proof_of_life,
     )
     return _with_tables(config, file, kinds, problems)
 

@@ -63,6 +63,14 @@ class MadeParts:
             part.follow(tables.get(key, ()))
         self._of_tables |= new
 
+    async def on_demand(self, host: Engine, key: str) -> Any:
+        """The part of a table, made now if no file has the table."""
+        if key not in self._of_tables:
+            part = extensions.find("tables", key).load().part(())
+            await host.parts.add(host, part)
+            self._of_tables[key] = part
+        return self._of_tables[key]
+
     def _with_given(self, tables: Tables) -> dict[str, Sequence[Table]]:
         """The tables of the files, and after them those of keywords."""
         return {**tables, **{key: (*tables.get(key, ()), table) for key, table in self._given.items()}}

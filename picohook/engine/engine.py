@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import weakref
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from ..errors import PicohookError
-from ..ext.proof.prover import Prover
 from ..model.spec import HookSpec, Timeouts
 from ..observe.log import Log
 from .asker import Asker
@@ -24,15 +22,12 @@ if TYPE_CHECKING:
     from ..hooks.process import ProcessHook
     from ..model.decisions import Outcome
     from ..model.proof import Proof
-    from ..model.spec import ProofOfLife
     from ..observe.log import Logger
     from ..process.plan import Verify
     from ..process.spawn import Spawner
     from .listener import Listener
     from .part import Part
     from .status import HostStatus, Reloaded
-
-T = TypeVar("T")
 
 
 class Engine(Asker):
@@ -55,7 +50,6 @@ class Engine(Asker):
         model_of: Callable[[HookSpec], Complete | None] | None = None,
         listeners: Iterable[Listener] = (),
         parts: Iterable[Part] = (),
-        proof_of_life: ProofOfLife | None = None,
     ) -> None:
         log = Log(logger)
         parts = [*parts]
@@ -79,7 +73,6 @@ class Engine(Asker):
         each outcome. They must not block."""
         self.on_mounted = mounted_hooks.on_seated
         """Functions that are called when other hooks are mounted, and after each reload. They must not block, and not raise."""
-        self._prover = Prover(mounted_hooks, proof_of_life, _weakly(self._proved))
         self._waiting = [_as_hook(hook) for hook in hooks]
 
     # Life.
@@ -98,7 +91,6 @@ class Engine(Asker):
             await self.parts.open(self)
             await self._begin(mounted_hooks, hooks)
             await self.parts.started()
-            self._prover.begin()
         except BaseException:
             await self.aclose()
             raise
@@ -168,7 +160,7 @@ class Engine(Asker):
         return hook
 
     def status(self) -> HostStatus:
-        return replace(super().status(), proof_of_life=self._prover.status(), parts=self.parts.status())
+        return replace(super().status(), parts=self.parts.status())
 
     @property
     def log(self) -> Log:
@@ -182,34 +174,13 @@ class Engine(Asker):
         assert spawner is not None
         return spawner
 
-    async def prove_life(self) -> tuple[Proof, ...]:
-        """Ask the hooks now about harmful calls that they must deny. Returns a proof for each call. No tool is called.
-
-        The calls are those of `proof_of_life`, and each hook's own `canary`, about which it is asked alone. Without any, it is
-        `bash` with `rm -rf /`. A call that is not denied, or is denied only because a hook failed, is logged, and emits the
-        event `error`.
-        """
-        return await self._prover.prove()
-
-    def _proved(self, proof: Proof) -> None:
+    def proved(self, proof: Proof) -> None:
         """Tell listeners, `on_change` and observers of a proof of life."""
         self._listeners.proved(proof)
         self._listeners.changed(proof)
         if proof.verdict != "denied":
             message = f"{proof.call.tool}: {proof.verdict}: {proof.why}"
             self.emit("error", {"Stage": "proof_of_life", "Message": message}, meta=proof.call.meta)
-
-
-def _weakly(method: Callable[[T], None]) -> Callable[[T], None]:
-    """Returns a call of the method that holds its object weakly. So the object is freed without the garbage collector."""
-    weak = weakref.WeakMethod(method)
-
-    def call(about: T) -> None:
-        strong = weak()
-        if strong is not None:
-            strong(about)
-
-    return call
 
 
 def _as_hook(given: Hook | HookSpec) -> Hook:

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
     from ..hooks.base import Complete
     from ..model.payloads import Meta, Payload
-    from ..model.spec import HookSpec, ProofOfLife, Timeouts
+    from ..model.spec import HookSpec, Timeouts
     from ..observe.log import Logger
     from ..process.plan import Verify
     from .listener import Listener
@@ -35,7 +35,6 @@ class EngineSettings(Settings, total=False):
     timeouts: Timeouts | None
     verify: Verify | None
     model_of: Callable[[HookSpec], Complete | None] | None
-    proof_of_life: ProofOfLife | None
 
 
 class EventOf(TypedDict, total=False):

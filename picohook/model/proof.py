@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from ..wire import words
 
 if TYPE_CHECKING:
-    from .decisions import Outcome
     from .payloads import ToolCall
     from .trail import StageTrail
 
@@ -45,23 +44,3 @@ class Proof:
         """The plain JSON form, without the arguments and the trails."""
         names = {"tool": self.call.tool, "gate": self.gate, "verdict": self.verdict, "hook": self.hook}
         return {**names, "why": self.why}
-
-
-def verdict_of(outcome: Outcome[ToolCall]) -> Verdict:
-    """The verdict of the stage at which a chain ended."""
-    if outcome.action not in DENIALS:
-        return "not_denied"
-    by = [entry for entry in outcome.trail if entry.hook == outcome.hook]
-    return "denied" if by and by[-1].failure is None else "failed"
-
-
-def answer_of(outcome: Outcome[ToolCall], gate: str) -> str:
-    """Returns the answer at a stage of the gate, or without a gate of the whole chain, in words."""
-    entries = [entry for entry in outcome.trail if not entry.skipped]
-    if not entries:
-        return "its filter keeps it from being asked" if gate else "the filters of all hooks keep them from being asked"
-    failed = [f"{'it' if gate else f'hook {entry.hook}'} failed, {entry.error}" for entry in entries if entry.failure]
-    action: str = outcome.action
-    if outcome.approved is not None:
-        action = "approved" if outcome.approved else "denied"
-    return "; ".join(failed) if gate and failed else "; ".join([action, *failed])

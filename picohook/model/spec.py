@@ -160,16 +160,6 @@ class Canary(Settings):
     arguments: dict[str, Any] = Field(default_factory=dict, description="The arguments of the call.")
 
 
-class ProofOfLife(Settings):
-    """The intervals at which a running host asks its hooks about harmful calls that they must deny."""
-
-    every: Seconds = Field(default=300.0, description="Seconds between two proofs.")
-    canaries: tuple[Canary, ...] = Field(
-        default=(),
-        description="Tool calls that the hooks together must deny. Each hook must deny its own canary in any case.",
-    )
-
-
 class Parts(Settings):
     """The intervals at which a hook is asked about parts of a response, and the amount of them that the user sees."""
 

@@ -19,7 +19,7 @@ from ..config import dialects, user_places
 from ..config.load import load
 from ..config.warnings import warnings
 from ..errors import ConfigError, Problem, TrustError
-from ..model.spec import ProofOfLife, Timeouts
+from ..model.spec import Timeouts
 from ..wire.text import escape
 from . import system_layer, trust, trust_store
 
@@ -73,15 +73,6 @@ class Layers:
         """The digest of all files."""
         digests = [config.digest for config in self.configs]
         return digests[0] if len(digests) == 1 else hashlib.sha256(" ".join(digests).encode()).hexdigest()
-
-    @property
-    def proof_of_life(self) -> ProofOfLife | None:
-        """The proofs of all files: all their canaries, at the shortest interval. None if no file asks for proofs."""
-        settings = [config.proof_of_life for config in self.configs if config.proof_of_life is not None]
-        if len(settings) <= 1:
-            return settings[0] if settings else None
-        canaries = tuple(canary for one in settings for canary in one.canaries)
-        return ProofOfLife(every=min(one.every for one in settings), canaries=canaries)
 
     @property
     def warnings(self) -> list[Problem]:

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from ..engine.lifecycle import MountedHooks
     from ..engine.status import Reloaded
-    from ..ext.proof.prover import Prover
     from ..hooks.base import Hook
     from ..model.spec import HookSpec, Timeouts
     from ..projects.layers import Layers
@@ -45,12 +44,10 @@ class Reloader:
         source: Source,
         hooks: Iterable[Hook],
         mounted_hooks: MountedHooks,
-        prover: Prover,
         follow: Callable[[Layers], AbstractAsyncContextManager[None]],
     ) -> None:
         self.source = source
         self._mounted = mounted_hooks
-        self._prover = prover
         self._follow = follow
         """A block in which a configuration is taken over. What else the host has follows at its end."""
         self._lock = anyio.Lock()
@@ -108,7 +105,6 @@ class Reloader:
         placeholders = {name: Mounted(Placeholder(wanted[name]), ended) for name in waiting}
         stay = {name: running[name] for name in staying & running.keys()}
         self._swap(wanted, stay, starting | placeholders, layers.timeouts)
-        self._prover.change(layers.proof_of_life)
         new = {name: _Configured(wanted[name], fingerprints[name]) for name in wanted.keys() - staying}
         self._configured |= {name: new[name] for name in starting.keys() & new.keys()}
         failed |= await self._fill_all(placeholders, new, running)

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Mapping
 
-    from ...engine.engine import Engine
     from ...engine.status import Reloaded
+    from ...host import Host
     from ...observe.log import Log
 
 MAX_CLIENTS = 32
@@ -33,7 +33,7 @@ NOUN = "the control socket"
 LIMITS = ConnectionLimits(line=64 * 1024, in_flight=8, unread_notifications=1024, drain=0.0)
 
 
-async def open_control(host: Engine, path: str | os.PathLike[str], log: Log) -> SocketServer:
+async def open_control(host: Host, path: str | os.PathLike[str], log: Log) -> SocketServer:
     """The server of a host's control socket, listening. Raises `PicohookError`."""
     context = functools.partial(ControlContext, host)
 
@@ -46,7 +46,7 @@ async def open_control(host: Engine, path: str | os.PathLike[str], log: Log) -> 
 class ControlContext:
     """One client's access to a host."""
 
-    def __init__(self, host: Engine, connection: Connection) -> None:
+    def __init__(self, host: Host, connection: Connection) -> None:
         self.host = host
         self._connection = connection
 

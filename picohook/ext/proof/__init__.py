@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from ...extension import Extension
+from ...extension import Extension, Keyword, Lazy
 
 extension = Extension(
     name="proof",
+    tables={"proof_of_life": Lazy("picohook.ext.proof.prover:ProofOfLife")},
+    keywords={"proof_of_life": Keyword(Lazy("picohook.ext.proof.prover:given"))},
 )

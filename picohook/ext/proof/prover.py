@@ -11,27 +11,30 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import anyio
+from pydantic import Field
 
+from ...config.table import Table
 from ...engine.chain import NEVER, Chain
+from ...engine.part import Part
 from ...engine.seat import Seat
-from ...engine.status import ProofStatus
 from ...hooks.base import Hook
 from ...model.encoded import Encoded
 from ...model.payloads import Meta, ToolCall, deep_copy
-from ...model.proof import DENIALS, VERDICTS, Proof, answer_of, verdict_of
-from ...model.spec import Canary
+from ...model.proof import DENIALS, VERDICTS, Proof
+from ...model.spec import Canary, Seconds
 from ...model.stages import APPROVE_TOOL, BEFORE_TOOL
 from ...wire import words
+from .status import ProofStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator
+    from collections.abc import Awaitable, Iterator, Mapping, Sequence
+    from typing import Self
 
-    from ...engine.lifecycle import MountedHooks
     from ...engine.tasks import Service
     from ...hooks.base import Question
+    from ...host import Host
     from ...model.decisions import Decision, Outcome
     from ...model.proof import Verdict
-    from ...model.spec import ProofOfLife
     from ...model.stages import Stage
 
 SOONEST = 10.0
@@ -44,36 +47,68 @@ PASSES = frozenset({words.CONTINUE, words.MODIFY})
 """The actions after which the next stage is asked."""
 
 
-class Prover:
-    """Asks the hooks of a host about canaries, at intervals, and keeps their answers.
+class ProofOfLife(Table):
+    """Harmful calls that hooks must deny, and how often a running host asks about them."""
 
-    `notice` is called with each proof.
-    """
+    every: Seconds = Field(default=300.0, description="Seconds between two proofs.")
+    canaries: tuple[Canary, ...] = Field(
+        default=(),
+        description="Tool calls that the hooks together must deny. Each hook must deny its own canary in any case.",
+    )
 
-    def __init__(
-        self, mounted_hooks: MountedHooks, settings: ProofOfLife | None, notice: Callable[[Proof], None]
-    ) -> None:
-        self._mounted = mounted_hooks
+    @classmethod
+    def part(cls, tables: Sequence[Self]) -> Prover:
+        return Prover(cls.joined(tables))
+
+    @classmethod
+    def joined(cls, tables: Sequence[Self]) -> Self | None:
+        """The proofs of all tables: all their canaries, at the shortest interval. None without a table."""
+        if len(tables) <= 1:
+            return tables[0] if tables else None
+        canaries = tuple(canary for one in tables for canary in one.canaries)
+        return cls(every=min(one.every for one in tables), canaries=canaries)
+
+
+def given(settings: ProofOfLife) -> ProofOfLife:
+    """`Host(proof_of_life=ProofOfLife(...))`: besides those of the configuration."""
+    return settings
+
+
+class Prover(Part):
+    """Asks the hooks of a host about canaries, at intervals, and keeps what they answered."""
+
+    def __init__(self, settings: ProofOfLife | None) -> None:
         self._settings = settings
-        self._notice = notice
+        self._host: Host | None = None
         self._running = False
         self._service: Service[None] | None = None
         self._last: tuple[Proof, ...] = ()
         self._counts: Counter[Verdict] = Counter()
         self._denied = 0.0
-        """The time when all canaries were last denied, in seconds since the epoch."""
+        """When all canaries were last denied, in seconds since the epoch."""
         self._denied_at = 0.0
         """The same on a clock that is never set back."""
         self._alarmed: set[tuple[str, str]] = set()
         """The gates and tools of the canaries that were not denied when they were last asked about."""
 
-    def begin(self) -> None:
-        """Begin to give proofs, if the settings ask for them. Call this when all hooks have been started."""
+    @property
+    def host(self) -> Host:
+        """The host, which is open."""
+        assert self._host is not None
+        return self._host
+
+    async def open(self, host: Host) -> None:
+        self._host = host
+
+    async def aclose(self) -> None:
+        self._host = None  # so that the host is freed without the garbage collector
+
+    async def started(self) -> None:
         self._running = True
         self._begin()
 
-    def change(self, settings: ProofOfLife | None) -> None:
-        """Take other settings. The next proof comes at a time that they set."""
+    def follow(self, tables: Sequence[ProofOfLife]) -> None:
+        settings = type(tables[0]).joined(tables) if tables else None
         if settings != self._settings:
             self._settings = settings
             self._begin()
@@ -83,7 +118,7 @@ class Prover:
             self._service.cancel()
             self._service = None
         if self._running and self._settings is not None:
-            self._service = self._mounted.begin(self._run)
+            self._service = self.host.begin_task(self._run)
 
     async def _run(self) -> None:
         """Give proofs, with an interval between the end of each and the next, however long they take."""
@@ -95,25 +130,25 @@ class Prover:
             try:
                 await self.prove()
             except Exception as error:  # the next one may succeed, and this one is missed in the status
-                self._mounted.log.error("there is no proof of life", why=repr(error))
+                self.host.log.error("there is no proof of life", why=repr(error))
             wait = every * random.uniform(1 - SPREAD, 1 + SPREAD)  # noqa: S311
 
     async def prove(self) -> tuple[Proof, ...]:
         """Ask about each canary once, one after another. Returns a proof of each."""
         proofs = []
         for gate, canary in tuple(self._canaries()):
-            proof = await _prove(self._mounted, canary, gate)
+            proof = await _prove(self.host, canary, gate)
             self._counts[proof.verdict] += 1
             proofs.append(proof)
             self._log(proof)
-            self._notice(proof)
+            self.host.proved(proof)
         self._last = tuple(proofs)
         if all(proof.verdict == "denied" for proof in proofs):
             self._denied, self._denied_at = time.time(), time.monotonic()
         return self._last
 
     def _log(self, proof: Proof) -> None:
-        log, canary = self._mounted.log, (proof.gate, proof.call.tool)
+        log, canary = self.host.log, (proof.gate, proof.call.tool)
         about = {"hook": proof.gate or proof.hook, "tool": proof.call.tool}
         if proof.verdict == "not_denied":
             log.error("a harmful call was not denied", **about, why=proof.why)
@@ -128,13 +163,16 @@ class Prover:
 
     def _canaries(self) -> Iterator[tuple[str, Canary]]:
         """The calls to ask about, each with the hook that is asked alone; empty for the whole chain."""
-        gates = [(hook.name, hook.spec.canary) for hook in self._mounted.hooks]
+        gates = [(hook.name, hook.spec.canary) for hook in self.host.hooks]
         own = [(name, canary) for name, canary in gates if canary is not None]
         canaries = self._settings.canaries if self._settings else ()
         yield from own
         yield from (("", canary) for canary in canaries or (() if own else (_harmful(),)))
 
-    def status(self) -> ProofStatus | None:
+    def status(self) -> Mapping[str, Any]:
+        return {"proof_of_life": self._status()}
+
+    def _status(self) -> ProofStatus | None:
         """The status of the proofs; None for a host that gives none."""
         if self._settings is None and not self._last:
             return None
@@ -154,14 +192,14 @@ def _harmful() -> Canary:
     return Canary(tool="bash", arguments={"command": "rm -rf /"})
 
 
-async def _prove(mounted_hooks: MountedHooks, canary: Canary, gate: str) -> Proof:
+async def _prove(host: Host, canary: Canary, gate: str) -> Proof:
     """Ask one gate, or all hooks that need no person, about a canary."""
     meta = Meta(source=words.PROOF_OF_LIFE)
     given = call = ToolCall(tool=canary.tool, arguments=deep_copy(canary.arguments), meta=meta)
     verdict: Verdict = "not_denied"
     hook, answers, trails = "", [], []
     for stage in STAGES:
-        outcome = await _ask(mounted_hooks, stage, call, gate)
+        outcome = await _ask(host, stage, call, gate)
         if outcome is None:
             continue
         trails.append(outcome.stage_trail)
@@ -177,10 +215,9 @@ async def _prove(mounted_hooks: MountedHooks, canary: Canary, gate: str) -> Proo
     return Proof(given, gate, verdict, hook, tuple(answers), tuple(trails))
 
 
-async def _ask(
-    mounted_hooks: MountedHooks, stage: Stage[ToolCall], call: ToolCall, gate: str
-) -> Outcome[ToolCall] | None:
+async def _ask(host: Host, stage: Stage[ToolCall], call: ToolCall, gate: str) -> Outcome[ToolCall] | None:
     """The outcome of one stage; None if no hook is asked there. Nothing is counted as an answer to an agent."""
+    mounted_hooks = host._mounted  # noqa: SLF001 - its answers are not counted, so no other door does
     clock = mounted_hooks.require_here().now
     generation = mounted_hooks.generations[stage.name]
     seats = tuple(
@@ -209,3 +246,23 @@ class Uncounted(Hook):
 
     def handle(self, question: Question[Any]) -> Awaitable[Decision]:
         return self._hook.handle(question)
+
+
+def verdict_of(outcome: Outcome[ToolCall]) -> Verdict:
+    """The verdict of the stage at which a chain ended."""
+    if outcome.action not in DENIALS:
+        return "not_denied"
+    by = [entry for entry in outcome.trail if entry.hook == outcome.hook]
+    return "denied" if by and by[-1].failure is None else "failed"
+
+
+def answer_of(outcome: Outcome[ToolCall], gate: str) -> str:
+    """Returns the answer at a stage of the gate, or without a gate of the whole chain, in words."""
+    entries = [entry for entry in outcome.trail if not entry.skipped]
+    if not entries:
+        return "its filter keeps it from being asked" if gate else "the filters of all hooks keep them from being asked"
+    failed = [f"{'it' if gate else f'hook {entry.hook}'} failed, {entry.error}" for entry in entries if entry.failure]
+    action: str = outcome.action
+    if outcome.approved is not None:
+        action = "approved" if outcome.approved else "denied"
+    return "; ".join(failed) if gate and failed else "; ".join([action, *failed])

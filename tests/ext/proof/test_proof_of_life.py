@@ -249,5 +249,5 @@ def test_proofs_of_several_files_are_all_given_as_often_as_one_of_them_asks(tmp_
         '[hooks]\n[proof_of_life]\nevery = 60\ncanaries = [{ tool = "a" }]\n'
     )
     (tmp_path / "project/picohook.toml").write_text('[hooks]\n[proof_of_life]\ncanaries = [{ tool = "b" }]\n')
-    found = discover(tmp_path / "project").proof_of_life
+    found = ProofOfLife.joined(discover(tmp_path / "project").tables["proof_of_life"])
     assert (found.every, [canary.tool for canary in found.canaries]) == (60, ["a", "b"])
