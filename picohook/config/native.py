@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ConfigDict, Field, create_model
 
 from .. import extensions
-from ..ext.picoclaw.dialect import settings_of
 from ..extensions import every
 from ..model.spec import (
     KINDS,
@@ -24,7 +23,6 @@ from ..model.spec import (
     Timeouts,
 )
 from .checks import A_TABLE_EACH, validate
-from .document import PicoClaw  # noqa: TC001 - pydantic reads it at run time
 from .hook_checks import EVENTS, STAGES, check_dir, check_env, check_given, check_name, check_observe
 from .problems import dotted, quoted
 from .warnings import unused_settings
@@ -98,9 +96,6 @@ class NativeFile(Settings):
     schema_: str = Field("", alias="$schema", description="This schema, for editors. picohook ignores it.")
     defaults: Defaults = Field(default_factory=Defaults)
     hooks: dict[str, HookSpec] = Field(default_factory=dict, description="A table for each hook, by its name.")
-    picoclaw: PicoClaw | None = Field(
-        default=None, description="The version of PicoClaw whose events and before_llm the hooks expect."
-    )
 
 
 def is_meant(document: dict[str, Any], _path: Path) -> bool:
@@ -115,6 +110,8 @@ def is_meant(document: dict[str, Any], _path: Path) -> bool:
 
 def read(document: dict[str, Any], problems: Problems, config: Config) -> Config:
     """The configuration with the hooks and settings of a native file."""
+    if config.picoclaw is not None:  # the caller's wins
+        document = {**document, "picoclaw": config.picoclaw}
     tables = document.get("hooks", {})
     kinds = _tables(document, problems)
     # Each table of a hook is checked as one of its kind.
@@ -126,14 +123,12 @@ def read(document: dict[str, Any], problems: Problems, config: Config) -> Config
         return config
     file = file.model_copy(update={"hooks": hooks})
     directory = config.path.parent
-    version = config.picoclaw or file.picoclaw
     config = replace(
         config,
-        hooks=tuple(_hooks(file, document, directory, version)),
+        hooks=tuple(_hooks(file, directory)),
         key_paths={name: dotted(("hooks", name)) for name in file.hooks},
         timeouts=file.defaults.timeouts,
         warnings=tuple(_warnings(file, document)),
-        picoclaw=version,
     )
     return _with_tables(config, file, kinds, problems)
 
@@ -182,13 +177,11 @@ def _hook(name: str, table: Any, problems: Problems) -> HookSpec | None:
     return None
 
 
-def _hooks(
-    file: NativeFile, document: Mapping[str, Any], directory: Path, version: PicoClaw | None
-) -> Iterator[HookSpec]:
+def _hooks(file: NativeFile, directory: Path) -> Iterator[HookSpec]:
     """Yields the hooks that are enabled, each with the settings that it takes from elsewhere."""
     for name, hook in file.hooks.items():
         if hook.enabled:
-            settings = {**file.defaults.fold(hook), **settings_of(version, document["hooks"][name]), "name": name}
+            settings = {**file.defaults.fold(hook), "name": name}
             yield _placed(hook.model_copy(update=settings), directory)
 
 

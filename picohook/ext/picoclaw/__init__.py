@@ -6,6 +6,7 @@ from ...extension import Dialect, Extension, Lazy
 
 extension = Extension(
     name="picoclaw",
+    tables={"picoclaw": Lazy("picohook.ext.picoclaw.table:PicoClawTable")},
     dialects={
         "picoclaw": Dialect(
             "PicoClaw",
