@@ -16,10 +16,10 @@ import typer
 
 from ..engine.listener import Listener
 from ..errors import PicohookError
-from ..ext.prompt.endpoints import model_clients
 from ..host import Host
 from ..model.spec import Timeouts
 from ..projects.layers import Layers
+from ..projects.source import model_clients
 
 T = TypeVar("T")
 

@@ -252,7 +252,6 @@ def schema() -> dict[str, Any]:
     hook["anyOf"] = [{"required": [key], "properties": {key: {"minItems": 1}}} for key in ("stages", "observe")]
     made["anyOf"] = [
         {"required": ["hooks"]},
-        {"required": ["model"]},
         *({"required": [key]} for key in tables),
     ]
     return made

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Self, TypeAlias
 
+    from .asked_model import AskedModel
+
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1)]
 
@@ -370,6 +372,10 @@ class HookSpec(Settings):
     def members(self) -> tuple[HookSpec, ...]:
         """The settings of its parts: itself alone, unless it is a group of handlers."""
         return (self,)
+
+    def asked_model(self, _layers: Any) -> AskedModel | None:
+        """The model that the hook asks, as these configurations name it; None for a hook that asks none."""
+        return None
 
     @property
     def examined(self) -> HookSpec:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from ..ext.prompt.endpoints import model_clients
+from ..errors import ConfigError
 from . import trust
 
 if TYPE_CHECKING:
@@ -28,6 +28,21 @@ def _stamp(path: str) -> Stamp:
     except (OSError, ValueError):
         return None
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_mode
+
+
+def model_clients(layers: Layers) -> Callable[[HookSpec], Complete | None]:
+    """The `model_of` of a host: a function from a hook to its model's client, or to None if no file names a model.
+
+    Raises `ConfigError` if a model cannot be asked. This may read certificates, which takes a while.
+    """
+    found = {
+        spec.source: model for spec in layers.hooks if (model := spec.asked_model(layers)) is not None and model.file
+    }
+    problems = dict.fromkeys(model.problem for model in found.values() if model.problem is not None)
+    if problems:
+        raise ConfigError(problems)
+    clients = {file: model.client() for file, model in {model.file: model for model in found.values()}.items()}
+    return lambda spec: clients[found[spec.source].file] if spec.source in found else None
 
 
 class Source:

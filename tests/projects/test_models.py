@@ -10,8 +10,8 @@ from tests_of_models import ASK, model_table
 
 from picohook import ConfigError, Host, TrustError
 from picohook.config import load
-from picohook.ext.prompt.endpoints import model_clients
 from picohook.projects import layers
+from picohook.projects.source import model_clients
 
 from .conftest import trust_all
 

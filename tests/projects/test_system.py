@@ -10,7 +10,6 @@ import pytest
 
 from picohook import ConfigError, Host, ToolCall
 from picohook.engine.order import in_order
-from picohook.ext.prompt.endpoints import prompt_hooks
 from picohook.process.environment import SYSTEM_PATH, environment
 from picohook.projects import layers, system_layer
 
@@ -296,10 +295,7 @@ def test_X14_its_prompts_ask_its_own_model_and_a_users_prompts_the_users(system,
     own = user.write(user.own / "picohook.toml", model % "user" + prompt)
     other = user.write("other.toml", prompt)
     for found in (layers.discover(), layers.named(own), layers.named(other)):
-        assert [os.path.basename(named[1].base_url) for _, _, named in prompt_hooks(found) if named] == [
-            "system",
-            "user",
-        ]
+        assert [os.path.basename(spec.asked_model(found).shown) for spec in found.hooks] == ["system", "user"]
 
 
 def test_a_version_of_picoclaw_that_the_user_names_is_not_for_it(system, project):

@@ -257,15 +257,10 @@ async def test_X13_an_outer_prompt_does_not_ask_an_inner_projects_model(project,
     inner.write("picohook.toml", '[model]\nbase_url = "http://127.0.0.1:1/inner"\nname = "m"\n')
     trust_all(inner)
     host = Host.discover()
-    assert [file for _, _, (file, _) in _asking()] == [str(user.own / "picohook.toml")]
+    found = discover()
+    assert [spec.asked_model(found).file for spec in found.hooks] == [str(user.own / "picohook.toml")]
     async with host:
         assert (await host.before_llm(LLMRequest())).action == "abort_turn"
-
-
-def _asking():
-    from picohook.ext.prompt.endpoints import prompt_hooks
-
-    return prompt_hooks(discover())
 
 
 # Other users, and the home directory.

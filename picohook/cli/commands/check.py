@@ -9,7 +9,6 @@ import typer
 from ...config import Config
 from ...config.document import PicoClaw
 from ...errors import ConfigError, HookCrashedError, Problem, TrustError
-from ...ext.prompt import endpoints as models
 from ...model.spec import HookSpec
 from ...projects import trust
 from ...projects.layers import Layers
@@ -101,15 +100,16 @@ class _Report:
 
     def _look_for_models(self, found: Layers) -> None:
         unusable: dict[Problem, None] = {}
-        for config, spec, named in models.prompt_hooks(found):
-            if named is None:
-                why = f"{models.LACKS_MODEL} with it"
-                self.warnings.append(Problem(str(config.path), config.key_paths[spec.name], why, models.WAY_OUT))
-                continue
-            file, model = named
-            self._models[str(config.path), spec.name] = models.shown(model, spec)
-            if (problem := models.unusable(file, model)) is not None:
-                unusable[problem] = None
+        for config in found.configs:
+            for spec in config.hooks:
+                model = spec.asked_model(found)
+                if model is None:
+                    continue
+                self._models[str(config.path), spec.name] = model.shown
+                if model.problem is not None and model.file:
+                    unusable[model.problem] = None
+                elif model.problem is not None:
+                    self.warnings.append(replace(model.problem, where=config.key_paths[spec.name]))
         self.problems += unusable
 
     @staticmethod
@@ -132,7 +132,7 @@ class _Report:
         except HookCrashedError as error:
             self.problems.append(Problem(file, where, str(error)))
         shown = {"name": name, "layer": spec.layer, "source": file}
-        model = self._models.get((file, spec.name)) if models.asks_model(spec) else None
+        model = self._models.get((file, spec.name)) or None if spec.kind == "prompt" else None
         runs = {"runs": spec.runs, "program": found, "model": model, "dir": spec.dir}
         self.hooks.append({**shown, **runs})
 

@@ -7,8 +7,8 @@ import anyio
 import anyio.to_thread
 
 from ...errors import PicohookError
-from ...ext.prompt import endpoints as models
 from ...host import Host
+from ...model.asked_model import AskedModel
 from ...model.spec import HookSpec, Timeouts
 from ...projects.layers import Layers
 from . import gates
@@ -50,8 +50,9 @@ def _hurried(spec: HookSpec, time_limit: float) -> HookSpec:
 async def _try(spec: HookSpec, found: Layers, timeouts: Timeouts, time_limit: float) -> list[Finding]:
     complete = None
     findings = []
-    if models.asks_model(spec):
-        finding, complete = await anyio.to_thread.run_sync(_model, spec, found)
+    model = spec.asked_model(found)
+    if model is not None:
+        finding, complete = await anyio.to_thread.run_sync(_model, spec, model)
         if complete is None or (spec.canary is None and spec.kind != "handlers"):
             return [finding]
         findings.append(finding)
@@ -69,18 +70,16 @@ async def _try(spec: HookSpec, found: Layers, timeouts: Timeouts, time_limit: fl
         return [Finding(Level.ERROR, about(spec), "start", str(error), _by_hand(spec))]
 
 
-def _model(spec: HookSpec, found: Layers) -> "tuple[Finding, Complete | None]":
+def _model(spec: HookSpec, model: AskedModel) -> "tuple[Finding, Complete | None]":
     """Returns the finding about the model of a hook, and the function that asks it. The model is not asked yet."""
-    named = next((named for config, _, named in models.prompt_hooks(found) if str(config.path) == spec.source), None)
-    if named is None:
-        return Finding(Level.WARNING, about(spec), "model", f"it {models.LACKS_MODEL}", models.WAY_OUT), None
-    file, model = named
-    problem = models.unusable(file, model)
-    if problem is not None:
+    problem = model.problem
+    if problem is not None and model.file:
         return Finding(Level.ERROR, about(spec), "model", problem.message, problem.hint), None
-    message = f"it asks {models.shown(model, spec)}, which was not tried"
+    if problem is not None:
+        return Finding(Level.WARNING, about(spec), "model", f"it {problem.message}", problem.hint), None
+    message = f"it asks {model.shown}, which was not tried"
     hint = "give it a canary, a call that it must deny: then the model is asked about it"
-    return Finding(Level.NOTE, about(spec), "model", message, hint), models.client(model)
+    return Finding(Level.NOTE, about(spec), "model", message, hint), model.client()
 
 
 def _started(host: Host, spec: HookSpec) -> Finding:

@@ -7,7 +7,7 @@ from ...extension import Extension, Lazy
 extension = Extension(
     name="prompt",
     uses=("jcli",),
-    public=("model_of_hook", "model_prompt"),
+    public=("endpoints", "model_of_hook", "model_prompt"),
     tables={"model": Lazy("picohook.ext.prompt.table:ModelTable")},
     kinds={"prompt": Lazy("picohook.ext.prompt.spec:PromptSpec")},
 )

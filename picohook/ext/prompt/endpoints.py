@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from typing import TYPE_CHECKING
 
-from ...errors import ConfigError, Problem
+from ...errors import Problem
+from ...model.asked_model import AskedModel
 from ...projects.layers import user_table
 from ...wire.extras import how_to_install
 from ...wire.text import escape
 from .spec import NO_MODEL, NO_MODEL_HINT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Mapping
 
     from ...config.document import Config
     from ...hooks.base import Complete
@@ -21,52 +23,33 @@ if TYPE_CHECKING:
     from .table import ModelTable
 
 
-LACKS_MODEL, WAY_OUT = f"{NO_MODEL}: a host does not start", NO_MODEL_HINT
-"""The reason why a hook cannot be used, and what to do."""
+def asked_model(spec: HookSpec, layers: Layers) -> AskedModel:
+    """The model that a prompt hook of these configurations asks.
 
-
-def model_of(layers: Layers, config: Config) -> tuple[str, ModelTable] | None:
-    """The model that this file's hooks ask, with the file that names it; None if no file names one.
-
-    It is the model of this file, or else of the nearest file before it, in the order in which files are asked. So only a
+    It is the model of its file, or else of the nearest file before it, in the order in which files are asked. So only a
     project's own hooks, and those of projects inside it, ask the project's model.
     """
+    config = next(one for one in layers.configs if str(one.path) == spec.source)
+    found = _named(layers, config)
+    if found is None:
+        why = f"{NO_MODEL}: a host does not start with it"
+        return AskedModel("", "", Problem(escape(spec.source), "", why, NO_MODEL_HINT), _none)
+    file, table = found
+    shown = table.shown(getattr(spec, "model", None))
+    return AskedModel(file, shown, _unusable(file, table, os.environ), partial(_client, table, os.environ))
+
+
+def _named(layers: Layers, config: Config) -> tuple[str, ModelTable] | None:
     before = layers.configs[layers.configs.index(config) :: -1]
     found = next(((str(one.path), one.tables["model"]) for one in before if "model" in one.tables), None)
     return (user_table("model") or found) if "model" not in config.tables and config.layer is None else found
 
 
-def asks_model(spec: HookSpec) -> bool:
-    """Whether the hook, or a handler of its group, asks a model."""
-    return any(member.kind == "prompt" for member in spec.members)
+def _none() -> None:
+    """Returns no function: there is no model to ask."""
 
 
-def prompt_hooks(layers: Layers) -> Iterator[tuple[Config, HookSpec, tuple[str, ModelTable] | None]]:
-    """Each hook that asks a model, with its file and the model."""
-    for config in layers.configs:
-        asking = [spec for spec in config.hooks if asks_model(spec)]
-        found = model_of(layers, config) if asking else None
-        for spec in asking:
-            yield config, spec, found
-
-
-def model_clients(layers: Layers, environ: Mapping[str, str] = os.environ) -> Callable[[HookSpec], Complete | None]:
-    """The `model_of` of a host: a function from a hook to its model's client, or to None if no file names a model.
-
-    Raises `ConfigError` if a model cannot be asked. This may read certificates, which takes a while.
-    """
-    chosen = {str(config.path): found for config, _, found in prompt_hooks(layers) if found is not None}
-    models = dict(chosen.values())
-    problems = [problem for file, model in models.items() if (problem := unusable(file, model, environ)) is not None]
-    if problems:
-        raise ConfigError(problems)
-    clients = {file: client(model, environ) for file, model in models.items()}
-    by_path = {path: clients[file] for path, (file, _) in chosen.items()}
-    return lambda spec: by_path.get(spec.source)
-
-
-def unusable(file: str, model: ModelTable, environ: Mapping[str, str] = os.environ) -> Problem | None:
-    """The reason why the model that this file names cannot be asked here; None if it can."""
+def _unusable(file: str, model: ModelTable, environ: Mapping[str, str]) -> Problem | None:
     if model.key_env and not environ.get(model.key_env):
         why = f"the environment has no {model.key_env}, which should have the model's key"
         return Problem(escape(file), "model.key_env", why, "set it where the host is started")
@@ -77,13 +60,7 @@ def unusable(file: str, model: ModelTable, environ: Mapping[str, str] = os.envir
     return None
 
 
-def shown(model: ModelTable, spec: HookSpec) -> str:
-    """The model and its endpoint, for people. The hook may name another model of the same endpoint."""
-    return model.shown(getattr(spec, "model", None))
-
-
-def client(model: ModelTable, environ: Mapping[str, str] = os.environ) -> Complete:
-    """Returns a function that asks the model. Making it may read certificates, which takes a while."""
+def _client(model: ModelTable, environ: Mapping[str, str]) -> Complete:
     from .openai_chat import openai_chat  # an extra
 
     key = environ[model.key_env] if model.key_env else None

@@ -10,6 +10,7 @@ from ...extension import Lazy
 from ...model.spec import HookSpec, Seconds, Text
 
 HOOK: Lazy[Any] = Lazy("picohook.ext.prompt.hook:PromptHook")
+ASKED_MODEL: Lazy[Any] = Lazy("picohook.ext.prompt.endpoints:asked_model")
 NO_MODEL = "asks a model, and there is no model"
 NO_MODEL_HINT = "name one in [model] of the configuration, or give the host one: Host(..., complete=...)"
 TIMEOUT = 30.0
@@ -33,3 +34,6 @@ class PromptSpec(HookSpec):
 
     def make(self) -> Any:
         return HOOK.load()(self)
+
+    def asked_model(self, layers: Any) -> Any:
+        return ASKED_MODEL.load()(self, layers)

@@ -17,6 +17,7 @@ from .dialects import dialect_of
 from .tools import ToolAlias  # noqa: TC001 - pydantic reads it at run time
 
 if TYPE_CHECKING:
+    from ...model.asked_model import AskedModel
     from ...model.events import Event
     from ...model.payloads import Payload
     from .contract import Dialect, HandlerInput
@@ -165,6 +166,13 @@ class GroupSpec(HookSpec):
     @property
     def settings_files(self) -> tuple[str, ...]:
         return (self.file,) if self.file and self.file != self.source else ()
+
+    def asked_model(self, layers: Any) -> AskedModel | None:
+        if not any(handler.rule.kind == "prompt" for handler in self.filter.handlers):
+            return None
+        from ..prompt.endpoints import asked_model  # few files have prompts
+
+        return asked_model(self, layers)
 
     @property
     def members(self) -> tuple[HookSpec, ...]:

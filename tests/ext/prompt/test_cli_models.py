@@ -90,7 +90,7 @@ def test_doctor_reports_the_same_and_asks_the_model_about_a_canary(asking, endpo
     asking.config.write_text(text.replace('name = "m1"', 'name = "m1"\nkey_env = "MY_KEY"'))
     assert of_hook()["model"][0] == "error"
     asking.config.write_text(ASK)
-    assert of_hook()["model"] == ("warning", "it asks a model, and there is no model: a host does not start")
+    assert of_hook()["model"] == ("warning", "it asks a model, and there is no model: a host does not start with it")
 
 
 def test_trust_shows_where_questions_and_the_key_go(asking):
