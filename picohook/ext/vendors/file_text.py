@@ -2,33 +2,21 @@
 
 from __future__ import annotations
 
-import os
-import stat
+import errno
 
 from ...errors import HookCrashedError
+from ...wire.regular_files import read_regular
+
+_WITHOUT_TEXT = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EINVAL})
+"""The errors for a path that leads to no regular file."""
 
 
 def file_text(path: str, limit: int) -> str:
-    """The text of a file; empty without one.
-
-    Raises `HookCrashedError` if it cannot be read, or has more bytes than the limit. Only a regular file has a text, so this
-    never waits for a pipe or a device.
-    """
+    """The text of a regular file of at most `limit` bytes; empty without a file. Raises `HookCrashedError` for another."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
-    except (FileNotFoundError, NotADirectoryError):
-        return ""
+        return read_regular(path, limit).decode("utf-8", "replace")
     except (OSError, ValueError) as error:
-        raise HookCrashedError(f"the file that it is asked about cannot be read: {error}") from None
-    try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        if isinstance(error, OSError) and error.errno in _WITHOUT_TEXT:
             return ""
-        with open(descriptor, "rb", closefd=False) as file:
-            data = file.read(limit + 1)
-    except OSError as error:
-        raise HookCrashedError(f"the file that it is asked about cannot be read: {error}") from None
-    finally:
-        os.close(descriptor)
-    if len(data) > limit:
-        raise HookCrashedError(f"the file that it is asked about has more than {limit} bytes")
-    return data.decode("utf-8", "replace")
+        why = getattr(error, "strerror", None) or error
+        raise HookCrashedError(f"the file that it is asked about cannot be read: {why}") from None

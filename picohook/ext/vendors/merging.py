@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...model.decisions import CONTINUE, Continue, Modify
 from ...model.trail import Notes
+from .contract import shortened
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,6 +21,11 @@ UNEXPLAINED = "blocked by a hook, which gave no reason"
 def failures_of(answers: Sequence[HandlerAnswer]) -> tuple[HookError, ...]:
     """The failures among the answers."""
     return tuple(answer.failure for answer in answers if answer.failure is not None)
+
+
+def reason_of(answers: Sequence[HandlerAnswer], verdict: str = "deny") -> str:
+    """The reasons of the answers with this verdict; empty without one."""
+    return shortened("\n".join(answer.reason for answer in answers if answer.verdict == verdict and answer.reason))
 
 
 def notes_of(answers: Sequence[HandlerAnswer], between: str = "\n\n") -> Notes | None:

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ....model.decisions import APPROVE, AbortTurn, Deny, Pause, Retry, Skip
-from ..contract import GroupAnswer, shortened
-from ..merging import UNEXPLAINED, changed_arguments, failures_of, for_user, let_pass, notes_of
+from ..contract import GroupAnswer
+from ..merging import UNEXPLAINED, changed_arguments, failures_of, for_user, let_pass, notes_of, reason_of
 from .events import EVENTS
 from .tool_response import text_in
 
@@ -39,7 +39,7 @@ def merge(
     if failed and decides and verdict != "deny" and ends is None:
         raise failed[0]
     notes = notes_of(answers)
-    reason = shortened("\n".join(answer.reason for answer in answers if answer.verdict == verdict and answer.reason))
+    reason = reason_of(answers, verdict)
     if ends is not None and event == "PermissionRequest":
         return GroupAnswer(Deny(ends), failures=failed)
     if ends is not None and event not in {"Stop", "SubagentStop"}:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ....errors import PicohookError
-from ..shim.vendor import HookEntry, VendorAgent, hook_entry, with_inner
+from ..shim.vendor import HookEntry, VendorAgent, hook_entries, with_inner
 from .events import EVENTS
 from .tool_response import reshaped
 
@@ -61,18 +61,15 @@ AGENT = VendorAgent(
     project_file=".claude/settings.json",
     home="CLAUDE_CONFIG_DIR",
     runs=("claude",),
-    events={
-        "PreToolUse": hook_entry(EVENTS, "PreToolUse", "deny"),
-        "PostToolUse": hook_entry(EVENTS, "PostToolUse", "stop"),
-        "PostToolUseFailure": hook_entry(EVENTS, "PostToolUseFailure", "stop"),
-        "UserPromptSubmit": hook_entry(EVENTS, "UserPromptSubmit", "deny"),
-        "Stop": hook_entry(EVENTS, "Stop"),
-        "SubagentStop": hook_entry(EVENTS, "SubagentStop"),
-        "PreCompact": hook_entry(EVENTS, "PreCompact"),
-        "PostCompact": hook_entry(EVENTS, "PostCompact"),
-        "SessionStart": HookEntry("session_start"),
-        "SessionEnd": hook_entry(EVENTS, "SessionEnd", longest=10.0),
-    },
+    events=hook_entries(
+        EVENTS,
+        {
+            "deny": ("PreToolUse", "UserPromptSubmit"),
+            "stop": ("PostToolUse", "PostToolUseFailure"),
+            "pass": ("Stop", "SubagentStop", "PreCompact", "PostCompact", "SessionStart", "SessionEnd"),
+        },
+        SessionEnd=10.0,
+    ),
     entry=group,
     show=show,
     opens="Versions before 2.1.295 do not know onFailure: they make the call if the time-out passes.",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ....wire.regular_files import open_regular
 from ..claude.shim import group, stopped
-from ..shim.vendor import Fields, HookEntry, VendorAgent, hook_entry, with_inner
+from ..shim.vendor import Fields, HookEntry, VendorAgent, hook_entries, with_inner
 from .events import EVENTS
 
 if TYPE_CHECKING:
@@ -81,18 +81,15 @@ AGENT = VendorAgent(
     project_file=".codex/hooks.json",
     home="CODEX_HOME",
     runs=("codex",),
-    events={
-        "PreToolUse": hook_entry(EVENTS, "PreToolUse", "deny"),
-        "PostToolUse": hook_entry(EVENTS, "PostToolUse", "deny"),
-        "UserPromptSubmit": hook_entry(EVENTS, "UserPromptSubmit", "deny"),
-        "Stop": hook_entry(EVENTS, "Stop"),
-        "SubagentStop": hook_entry(EVENTS, "SubagentStop"),
-        "PreCompact": hook_entry(EVENTS, "PreCompact"),
-        "PostCompact": hook_entry(EVENTS, "PostCompact"),
-        "SessionStart": HookEntry("session_start"),
-        "SessionEnd": hook_entry(EVENTS, "SessionEnd", longest=3.0),
-        "Interrupt": hook_entry(EVENTS, "Interrupt", longest=3.0),
-    },
+    events=hook_entries(
+        EVENTS,
+        {
+            "deny": ("PreToolUse", "PostToolUse", "UserPromptSubmit"),
+            "pass": ("Stop", "SubagentStop", "PreCompact", "PostCompact", "SessionStart", "SessionEnd", "Interrupt"),
+        },
+        SessionEnd=3.0,
+        Interrupt=3.0,
+    ),
     entry=_group,
     show=_show,
     opens="Codex makes the call if the time-out passes: it has no setting for failures. "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..shim.vendor import Fields, HookEntry, VendorAgent, hook_entry
+from ..shim.vendor import Fields, HookEntry, VendorAgent, hook_entries
 from .events import EVENTS
 
 if TYPE_CHECKING:
@@ -42,17 +42,22 @@ AGENT = VendorAgent(
     user_file="~/.copilot/hooks/picohook.json",
     project_file=".github/hooks/picohook.json",
     runs=("copilot", "claude"),
-    events={
-        "preToolUse": hook_entry(EVENTS, "preToolUse", "deny"),
-        "postToolUse": hook_entry(EVENTS, "postToolUse"),
-        "postToolUseFailure": hook_entry(EVENTS, "postToolUseFailure"),
-        "userPromptSubmitted": hook_entry(EVENTS, "userPromptSubmitted", "stop"),
-        "agentStop": hook_entry(EVENTS, "agentStop"),
-        "subagentStop": hook_entry(EVENTS, "subagentStop"),
-        "preCompact": hook_entry(EVENTS, "preCompact"),
-        "sessionStart": HookEntry("session_start"),
-        "sessionEnd": hook_entry(EVENTS, "sessionEnd"),
-    },
+    events=hook_entries(
+        EVENTS,
+        {
+            "deny": ("preToolUse",),
+            "stop": ("userPromptSubmitted",),
+            "pass": (
+                "postToolUse",
+                "postToolUseFailure",
+                "agentStop",
+                "subagentStop",
+                "preCompact",
+                "sessionStart",
+                "sessionEnd",
+            ),
+        },
+    ),
     entry=_flat,
     show=_show,
     opens="Copilot denies a call if the client fails in any way, and makes it if the time-out passes. "

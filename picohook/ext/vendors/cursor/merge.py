@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from ....model.decisions import CONTINUE, AbortTurn, Deny, Retry
 from ....model.payloads import ToolReturn
 from ..claude.tool_response import text_in
-from ..contract import GroupAnswer, shortened
-from ..merging import UNEXPLAINED, changed_arguments, failures_of, let_pass, notes_of
+from ..contract import GroupAnswer
+from ..merging import UNEXPLAINED, changed_arguments, failures_of, let_pass, notes_of, reason_of
 from .events import EVENTS
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def merge(
     if row.stage == "before_finish":
         return _of_end(denying, handler_input, failed)
     notes = notes_of(answers)
-    reason = shortened("\n".join(answer.reason for answer in denying if answer.reason)) or UNEXPLAINED
+    reason = reason_of(answers) or UNEXPLAINED
     if denying:
         return GroupAnswer((Deny if row.stage == "before_tool" else AbortTurn)(reason, notes=notes), failures=failed)
     if event == "preToolUse":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ....protocol.codec import load
-from ..shim.vendor import Fields, HookEntry, VendorAgent, hook_entry
+from ..shim.vendor import Fields, HookEntry, VendorAgent, hook_entries
 from .events import EVENTS
 
 if TYPE_CHECKING:
@@ -52,17 +52,13 @@ AGENT = VendorAgent(
     user_file="~/.cursor/hooks.json",
     project_file=".cursor/hooks.json",
     runs=("cursor", "claude"),
-    events={
-        "preToolUse": hook_entry(EVENTS, "preToolUse", "deny"),
-        "postToolUse": hook_entry(EVENTS, "postToolUse", "deny"),
-        "postToolUseFailure": hook_entry(EVENTS, "postToolUseFailure"),
-        "beforeSubmitPrompt": hook_entry(EVENTS, "beforeSubmitPrompt", "deny"),
-        "stop": hook_entry(EVENTS, "stop"),
-        "subagentStop": hook_entry(EVENTS, "subagentStop"),
-        "preCompact": hook_entry(EVENTS, "preCompact"),
-        "sessionStart": HookEntry("session_start"),
-        "sessionEnd": hook_entry(EVENTS, "sessionEnd"),
-    },
+    events=hook_entries(
+        EVENTS,
+        {
+            "deny": ("preToolUse", "postToolUse", "beforeSubmitPrompt"),
+            "pass": ("postToolUseFailure", "stop", "subagentStop", "preCompact", "sessionStart", "sessionEnd"),
+        },
+    ),
     entry=_flat,
     show=_show,
     opens="Cursor denies a call if the client fails in any way. "

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from ....errors import HookReplyError
 from ....model.decisions import AbortTurn, Deny, Respond, Retry
 from ....model.payloads import LLMRequest, LLMResponse, ToolReturn
-from ..contract import GroupAnswer, shortened
-from ..merging import UNEXPLAINED, failures_of, for_user, let_pass, notes_of
+from ..contract import GroupAnswer
+from ..merging import UNEXPLAINED, failures_of, for_user, let_pass, notes_of, reason_of
 from .events import EVENTS, LAST_DECIDES
 from .model import changed_request, text_of_response
 from .tool_selection import selected_tools
@@ -41,7 +41,7 @@ def merge(
     if failed and failures == "strict" and EVENTS[event].gate and not denying and not ends:
         raise failed[0]
     notes = _notes(answers)
-    reason = shortened("\n".join(answer.reason for answer in denying if answer.reason)) or UNEXPLAINED
+    reason = reason_of(answers) or UNEXPLAINED
     if event == "AfterAgent":
         return _of_end(reason, notes, failed, blocks=bool(denying), ends=ends)
     if ends:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ....errors import PicohookError
-from ..shim.vendor import Fields, HookEntry, VendorAgent, hook_entry, with_inner
+from ..shim.vendor import Fields, HookEntry, VendorAgent, hook_entries, with_inner
 from .events import EVENTS
 
 if TYPE_CHECKING:
@@ -45,15 +45,13 @@ AGENT = VendorAgent(
     user_file="~/.gemini/settings.json",
     project_file=".gemini/settings.json",
     runs=("gemini",),
-    events={
-        "BeforeTool": hook_entry(EVENTS, "BeforeTool", "deny"),
-        "AfterTool": hook_entry(EVENTS, "AfterTool", "deny"),
-        "BeforeAgent": hook_entry(EVENTS, "BeforeAgent", "deny"),
-        "AfterAgent": hook_entry(EVENTS, "AfterAgent"),
-        "PreCompress": hook_entry(EVENTS, "PreCompress"),
-        "SessionStart": HookEntry("session_start"),
-        "SessionEnd": hook_entry(EVENTS, "SessionEnd"),
-    },
+    events=hook_entries(
+        EVENTS,
+        {
+            "deny": ("BeforeTool", "AfterTool", "BeforeAgent"),
+            "pass": ("AfterAgent", "PreCompress", "SessionStart", "SessionEnd"),
+        },
+    ),
     entry=_group,
     show=_show,
     opens="Gemini CLI makes the call if the time-out passes. "

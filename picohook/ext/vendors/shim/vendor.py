@@ -12,7 +12,7 @@ from ..claude.tool_response import text_of_output
 from ..tools import BEGIN_PATCH, shown_call
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from ..contract import HandlerAnswer, Row
     from ..tools import ShownCall
@@ -33,12 +33,20 @@ class HookEntry(NamedTuple):
     """Whether it is about a tool that failed."""
 
 
-def hook_entry(
-    rows: Mapping[str, Row], event: str, on_failure: OnFailure = "pass", longest: float = float("inf")
-) -> HookEntry:
-    """The entry of an event, with the stage or kind that the vendor's dialect has for it."""
-    row = rows[event]
-    return HookEntry(row.stage or row.kind, on_failure, longest, failed=event.endswith("Failure"))
+def hook_entries(
+    rows: Mapping[str, Row], events: Mapping[OnFailure, Sequence[str]], **longest: float
+) -> dict[str, HookEntry]:
+    """The entries of these events, with the stage or kind that the vendor's dialect has for each. `longest` is by event."""
+    return {
+        event: HookEntry(
+            "session_start" if rows[event].once else rows[event].stage or rows[event].kind,
+            on_failure,
+            longest.get(event, float("inf")),
+            failed=event.endswith("Failure"),
+        )
+        for on_failure, named in events.items()
+        for event in named
+    }
 
 
 def with_inner(event: str, answer: HandlerAnswer, output: dict[str, Any], inner: Mapping[str, Any]) -> dict[str, Any]:
