@@ -1,7 +1,7 @@
 """The parts of a dialect: a table of events, and pure functions. Each does what only this vendor does.
 
 `Dialect` has what all vendors do: it tells handlers about a payload (`encode`), selects those that run (`select`), and reads
-their results (`decode`). A vendor's `merge` joins their answers.
+their results (`decode`), and joins their answers (`merge`).
 
 A dialect is the contract of another system with its hooks. It starts no process and reads no clock. It gets the result of a
 handler, and returns its meaning.
@@ -197,8 +197,12 @@ class Dialect:
     """Whether a matcher at an event matches one of the names that a payload has."""
     read: Callable[[str, Rule, HandlerResult, Failures], HandlerAnswer]
     """Returns the answer in a handler's result, strict only for a gate. Raises `HookError` for a failure."""
-    merge: Callable[[str, Sequence[HandlerAnswer], HandlerInput, Payload, Failures], GroupAnswer]
-    """Returns the answers joined. Raises the `HookError` that decides."""
+    join: Callable[[str, Sequence[HandlerAnswer], HandlerInput, Payload, Failures], GroupAnswer]
+    """Returns the answers joined, without their failures. Raises the `HookError` that decides."""
+    counted: Callable[[str, Sequence[HandlerAnswer], HandlerInput, Failures], Sequence[HandlerAnswer]] = (
+        lambda _event, answers, _input, _failures: answers
+    )
+    """Returns the answers as the system counts them."""
     shown: Callable[[ShownCall, str], ShownCall] = lambda call, _tool: call
     """Returns a call as the system makes it. Takes it with the names of the table of tools, and the host's name of its tool."""
     names: Callable[[str, str, HandlerInput], Sequence[str]] = lambda _event, name, _input: (name,)
@@ -214,7 +218,7 @@ class Dialect:
     most_blocks: int | None = 8
     """The number of times in a row that handlers may keep a turn from ending; None if each handler has its own limit."""
     chain: Callable[[str, HandlerInput, HandlerAnswer], HandlerInput] | None = None
-    """Returns the next handler's input after an answer, where handlers run one after the other. `merge` gets the last input.
+    """Returns the next handler's input after an answer, where handlers run one after the other. `join` gets the last input.
 
     None if handlers do not read what earlier ones have answered.
     """
@@ -256,6 +260,26 @@ class Dialect:
             return self.failed(event, rule, result, error)
         context = answer.context[: rule.context_limit * 4 or None]  # a token has about four characters
         return replace(answer, context=context, most_blocks=rule.most_blocks)
+
+    def merge(
+        self,
+        event: str,
+        answers: Sequence[HandlerAnswer],
+        handler_input: HandlerInput,
+        payload: Payload,
+        failures: Failures,
+    ) -> GroupAnswer:
+        """Returns the group's answer. In strict, raises the first failure of a gate, unless a handler denies.
+
+        A failure is never an approval. So it is also raised where calls are approved, even as the vendor.
+        """
+        answers = self.counted(event, answers, handler_input, failures)
+        failed = tuple(answer.failure for answer in answers if answer.failure is not None)
+        row, denied = self.events[event], any(one.verdict == "deny" or one.ends is not None for one in answers)
+        if failed and not denied and row.gate and (failures == "strict" or row.stage == "approve_tool"):
+            raise failed[0]
+        joined = self.join(event, answers, handler_input, payload, failures)
+        return joined._replace(failures=(*failed, *joined.failures))
 
 
 def _may_fire(rule: Rule, handler_input: HandlerInput, facts: Facts) -> bool:

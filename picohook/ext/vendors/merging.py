@@ -1,4 +1,4 @@
-"""The code that the `merge` functions of the dialects share."""
+"""The code that the `join` functions of the dialects share."""
 
 from __future__ import annotations
 
@@ -11,16 +11,10 @@ from .contract import shortened
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ...errors import HookError
     from ...model.decisions import Decision
     from .contract import HandlerAnswer, HandlerInput
 
 UNEXPLAINED = "blocked by a hook, which gave no reason"
-
-
-def failures_of(answers: Sequence[HandlerAnswer]) -> tuple[HookError, ...]:
-    """The failures among the answers."""
-    return tuple(answer.failure for answer in answers if answer.failure is not None)
 
 
 def reason_of(answers: Sequence[HandlerAnswer], verdict: str = "deny") -> str:

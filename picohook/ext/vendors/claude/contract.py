@@ -10,7 +10,7 @@ from ..patterns import matches
 from .decode import failed, read
 from .encode import tell
 from .events import ANSWERS, COMMON, EVENTS, UNSUPPORTED, VERSION
-from .merge import merge
+from .merge import join
 
 NAMES = re.compile(r"[A-Za-z0-9_\- ,|]*")
 """A matcher of only these characters is a list of names."""
@@ -29,6 +29,6 @@ CONTRACT = Dialect(
     names=lambda _event, name, _input: (name, *_ALSO.get(name, ())),
     read=read,
     failed=failed,
-    merge=merge,
+    join=join,
     hides=("OTEL_",),
 )

@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING
 
 from ....model.decisions import APPROVE, AbortTurn, Deny, Pause, Retry, Skip
 from ..contract import GroupAnswer
-from ..merging import UNEXPLAINED, changed_arguments, failures_of, for_user, let_pass, notes_of, reason_of
+from ..merging import UNEXPLAINED, changed_arguments, for_user, let_pass, notes_of, reason_of
 from .events import EVENTS
 from .tool_response import text_in
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ....errors import HookError
     from ....model.decisions import Decision
     from ....model.payloads import Payload
     from ....model.trail import Notes
@@ -25,73 +24,56 @@ if TYPE_CHECKING:
 _ORDER = ("deny", "defer", "ask", "allow")
 
 
-def merge(
-    event: str, answers: Sequence[HandlerAnswer], handler_input: HandlerInput, payload: Payload, failures: Failures
+def join(
+    event: str, answers: Sequence[HandlerAnswer], handler_input: HandlerInput, payload: Payload, _failures: Failures
 ) -> GroupAnswer:
-    """Returns the group's answer. In strict, raises the first failure of a gate, unless a handler denies.
-
-    A failure is never an approval. So it is also raised at PermissionRequest, even as the vendor.
-    """
-    failed = failures_of(answers)
+    """Returns the group's answer."""
     verdict = next((one for one in _ORDER if any(answer.verdict == one for answer in answers)), "")
     ends = next((answer.ends for answer in answers if answer.ends is not None), None)
-    decides = EVENTS[event].gate and (failures == "strict" or event == "PermissionRequest")
-    if failed and decides and verdict != "deny" and ends is None:
-        raise failed[0]
     notes = notes_of(answers)
     reason = reason_of(answers, verdict)
     if ends is not None and event == "PermissionRequest":
-        return GroupAnswer(Deny(ends), failures=failed)
+        return GroupAnswer(Deny(ends))
     if ends is not None and event not in {"Stop", "SubagentStop"}:
-        return GroupAnswer(AbortTurn(ends, notes=notes), failures=failed)
+        return GroupAnswer(AbortTurn(ends, notes=notes))
     match event:
         case "PreToolUse":
-            return _of_call(verdict, reason, answers, handler_input, notes, failed=failed)
+            return _of_call(verdict, reason, answers, handler_input, notes)
         case "PermissionRequest":
-            return _of_request(verdict, reason, answers, handler_input, failed)
+            return _of_request(verdict, reason, answers, handler_input)
         case "PostToolUse" | "PostToolUseFailure":
-            return GroupAnswer(_of_result(verdict, reason, answers, payload, notes), failures=failed)
+            return GroupAnswer(_of_result(verdict, reason, answers, payload, notes))
         case "Stop" | "SubagentStop":
-            return _of_end(verdict, reason, answers, notes, failed, ends=ends)
+            return _of_end(verdict, reason, answers, notes, ends=ends)
     blocked = (Skip if event == "PreCompact" else AbortTurn)(reason or UNEXPLAINED, notes=notes)
     refuses = verdict == "deny" and EVENTS[event].blocks
-    return GroupAnswer(blocked if refuses else let_pass(notes), failures=failed)
+    return GroupAnswer(blocked if refuses else let_pass(notes))
 
 
 def _of_call(
-    verdict: str,
-    reason: str,
-    answers: Sequence[HandlerAnswer],
-    handler_input: HandlerInput,
-    notes: Notes | None,
-    *,
-    failed: tuple[HookError, ...],
+    verdict: str, reason: str, answers: Sequence[HandlerAnswer], handler_input: HandlerInput, notes: Notes | None
 ) -> GroupAnswer:
     if verdict == "deny":
-        return GroupAnswer(Deny(reason or UNEXPLAINED, notes=notes), failures=failed)
+        return GroupAnswer(Deny(reason or UNEXPLAINED, notes=notes))
     if verdict == "defer":
-        return GroupAnswer(Pause(reason, notes=notes), failures=failed)
+        return GroupAnswer(Pause(reason, notes=notes))
     arguments = changed_arguments(answers, handler_input)
     decision = let_pass(notes, None if arguments is None else {"arguments": arguments})
-    return GroupAnswer(decision, asks=verdict == "ask", failures=failed)
+    return GroupAnswer(decision, asks=verdict == "ask")
 
 
 def _of_request(
-    verdict: str,
-    reason: str,
-    answers: Sequence[HandlerAnswer],
-    handler_input: HandlerInput,
-    failed: tuple[HookError, ...],
+    verdict: str, reason: str, answers: Sequence[HandlerAnswer], handler_input: HandlerInput
 ) -> GroupAnswer:
     if verdict == "deny":
-        return GroupAnswer(Deny(reason or UNEXPLAINED), failures=failed)
+        return GroupAnswer(Deny(reason or UNEXPLAINED))
     if verdict != "allow":
-        return GroupAnswer(APPROVE, silent=True, failures=failed)
+        return GroupAnswer(APPROVE, silent=True)
     arguments = changed_arguments(answers, handler_input)
     if arguments is not None and handler_input.call is not None and arguments != handler_input.call.given:
         changed = "it approves another call than the one that would run: a call can be changed at PreToolUse"
-        return GroupAnswer(Deny(changed), failures=failed)
-    return GroupAnswer(APPROVE, failures=failed)
+        return GroupAnswer(Deny(changed))
+    return GroupAnswer(APPROVE)
 
 
 def _of_result(
@@ -107,17 +89,11 @@ def _of_result(
 
 
 def _of_end(
-    verdict: str,
-    reason: str,
-    answers: Sequence[HandlerAnswer],
-    notes: Notes | None,
-    failed: tuple[HookError, ...],
-    *,
-    ends: str | None,
+    verdict: str, reason: str, answers: Sequence[HandlerAnswer], notes: Notes | None, *, ends: str | None
 ) -> GroupAnswer:
     """The decision at a turn's end. Unless a handler lets the turn end, a block or a context is feedback."""
     context = "" if notes is None else notes.additional_context
     if ends is not None or any(answer.yields for answer in answers) or not (verdict == "deny" or context):
-        return GroupAnswer(let_pass(for_user(notes)), failures=failed)
+        return GroupAnswer(let_pass(for_user(notes)))
     feedback = "\n\n".join(filter(None, (reason or (UNEXPLAINED if verdict == "deny" else ""), context)))
-    return GroupAnswer(Retry(feedback, notes=for_user(notes)), blocks=True, failures=failed)
+    return GroupAnswer(Retry(feedback, notes=for_user(notes)), blocks=True)

@@ -10,7 +10,7 @@ from ..patterns import matches, rust
 from .decode import read
 from .encode import PATCH, codex_call, tell
 from .events import ANSWERS, COMMON, EVENTS, UNSUPPORTED, VERSION
-from .merge import merge
+from .merge import counted, join
 
 _NAMES = re.compile(r"[A-Za-z0-9_|]*")
 """A matcher of only these characters is a list of names."""
@@ -29,5 +29,6 @@ CONTRACT = Dialect(
     matches=partial(matches, expression=rust, lists=_NAMES),
     names=lambda _event, name, _input: (name, *_ALSO.get(name, ())),
     read=read,
-    merge=merge,
+    counted=counted,
+    join=join,
 )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ....errors import HookReplyError
 from ....model.decisions import Modify
-from ..claude.merge import merge as merge_as_claude
+from ..claude.merge import join as join_as_claude
 from .encode import PATCH
 
 if TYPE_CHECKING:
@@ -17,13 +17,20 @@ if TYPE_CHECKING:
     from ..contract import Failures, GroupAnswer, HandlerAnswer, HandlerInput
 
 
-def merge(
+def counted(
+    _event: str, answers: Sequence[HandlerAnswer], handler_input: HandlerInput, _failures: Failures
+) -> Sequence[HandlerAnswer]:
+    """The answers, of which none can change a call that handlers read as a patch."""
+    if handler_input.call is not None and handler_input.call.tool == PATCH and not handler_input.call.fields:
+        return [_of_patch(answer, handler_input) for answer in answers]
+    return answers
+
+
+def join(
     event: str, answers: Sequence[HandlerAnswer], handler_input: HandlerInput, payload: Payload, failures: Failures
 ) -> GroupAnswer:
-    """Returns the group's answer. Raises the failure that decides."""
-    if handler_input.call is not None and handler_input.call.tool == PATCH and not handler_input.call.fields:
-        answers = [_of_patch(answer, handler_input) for answer in answers]
-    joined = merge_as_claude(event, answers, handler_input, payload, failures)
+    """Returns the group's answer."""
+    joined = join_as_claude(event, answers, handler_input, payload, failures)
     if event != "PostToolUse" or not isinstance(joined.decision, Modify):
         return joined
     blocked = [answer.reason for answer in answers if answer.verdict == "deny"]

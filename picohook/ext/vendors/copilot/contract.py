@@ -11,7 +11,7 @@ from ..patterns import javascript
 from .decode import failed, read
 from .encode import copilot_call, tell
 from .events import ANSWERS, COMMON, EVENTS, UNSUPPORTED, VERSION, is_pascal
-from .merge import merge
+from .merge import counted, join
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,5 +52,6 @@ CONTRACT = Dialect(
     names=_names,
     read=read,
     failed=failed,
-    merge=merge,
+    counted=counted,
+    join=join,
 )

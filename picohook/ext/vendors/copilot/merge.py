@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ..claude.merge import merge as merge_as_claude
+from ..claude.merge import join as join_as_claude
 from ..contract import GroupAnswer
-from ..merging import failures_of, let_pass, notes_of
+from ..merging import let_pass, notes_of
 from .events import BASE
 
 if TYPE_CHECKING:
@@ -30,25 +30,23 @@ BYPASS = "requestSandboxBypass"
 """With this argument, a call asks to leave the sandbox. A hook cannot allow that: its allow counts as no answer."""
 
 
-def merge(
+def join(
     event: str, answers: Sequence[HandlerAnswer], handler_input: HandlerInput, payload: Payload, failures: Failures
 ) -> GroupAnswer:
-    """Returns the group's answer. Raises the failure that decides."""
+    """Returns the group's answer."""
     base = BASE[event]
-    if base == "permissionRequest":
-        answers = _of_request(answers, handler_input, failures)
     if base in _AS_CLAUDE:
-        return merge_as_claude(_AS_CLAUDE[base], answers, handler_input, payload, failures)
-    failed = failures_of(answers)
+        return join_as_claude(_AS_CLAUDE[base], answers, handler_input, payload, failures)
     prompts = [answer.output for answer in answers if answer.output is not None]
-    decision = let_pass(notes_of(answers), {"prompt": prompts[-1]} if prompts else None)
-    return GroupAnswer(decision, failures=failed)
+    return GroupAnswer(let_pass(notes_of(answers), {"prompt": prompts[-1]} if prompts else None))
 
 
-def _of_request(
-    answers: Sequence[HandlerAnswer], handler_input: HandlerInput, failures: Failures
-) -> list[HandlerAnswer]:
-    """The answers about a permission. In Copilot the last decision counts. In strict, any denial counts."""
+def counted(
+    event: str, answers: Sequence[HandlerAnswer], handler_input: HandlerInput, failures: Failures
+) -> Sequence[HandlerAnswer]:
+    """The answers as Copilot counts them: about a permission, the last decision. In strict, any denial counts."""
+    if BASE[event] != "permissionRequest":
+        return answers
     bypasses = handler_input.call is not None and handler_input.call.input.get(BYPASS) is True
     counted = [replace(one, verdict="") if bypasses and one.verdict == "allow" else one for one in answers]
     last = next((one for one in reversed(counted) if one.verdict), None)

@@ -9,7 +9,7 @@ from ..patterns import matches
 from .decode import failed, read
 from .encode import SHOWN_MCP, cursor_call, tell
 from .events import ANSWERS, COMMON, EVENTS, UNSUPPORTED, VERSION
-from .merge import merge
+from .merge import join
 
 if TYPE_CHECKING:
     from ..contract import HandlerInput
@@ -32,7 +32,7 @@ CONTRACT = Dialect(
     names=_names,
     read=read,
     failed=failed,
-    merge=merge,
+    join=join,
     parts_failures=False,
     most_blocks=None,
 )

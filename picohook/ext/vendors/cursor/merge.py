@@ -9,42 +9,38 @@ from ....model.decisions import CONTINUE, AbortTurn, Deny, Retry
 from ....model.payloads import ToolReturn
 from ..claude.tool_response import text_in
 from ..contract import GroupAnswer
-from ..merging import UNEXPLAINED, changed_arguments, failures_of, let_pass, notes_of, reason_of
+from ..merging import UNEXPLAINED, changed_arguments, let_pass, notes_of, reason_of
 from .events import EVENTS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ....errors import HookError
     from ....model.decisions import Decision
     from ....model.payloads import Payload
     from ....model.trail import Notes
     from ..contract import Failures, HandlerAnswer, HandlerInput
 
 
-def merge(
-    event: str, answers: Sequence[HandlerAnswer], handler_input: HandlerInput, payload: Payload, failures: Failures
+def join(
+    event: str, answers: Sequence[HandlerAnswer], handler_input: HandlerInput, payload: Payload, _failures: Failures
 ) -> GroupAnswer:
-    """Returns the group's answer. In strict, raises the first failure of a gate, unless a handler denies."""
-    failed = failures_of(answers)
+    """Returns the group's answer."""
     denying = [answer for answer in answers if answer.verdict == "deny"]
     row = EVENTS[event]
-    if failed and failures == "strict" and row.gate and not denying:
-        raise failed[0]
     if row.stage == "before_finish":
-        return _of_end(denying, handler_input, failed)
+        return _of_end(denying, handler_input)
     notes = notes_of(answers)
     reason = reason_of(answers) or UNEXPLAINED
     if denying:
-        return GroupAnswer((Deny if row.stage == "before_tool" else AbortTurn)(reason, notes=notes), failures=failed)
+        return GroupAnswer((Deny if row.stage == "before_tool" else AbortTurn)(reason, notes=notes))
     if event == "preToolUse":
         arguments = changed_arguments(answers, handler_input)
         changes = None if arguments is None else {"arguments": arguments}
-        return GroupAnswer(let_pass(notes, changes), asks=_asks(answers), failures=failed)
+        return GroupAnswer(let_pass(notes, changes), asks=_asks(answers))
     if isinstance(payload, ToolReturn):
-        return GroupAnswer(_of_result(answers, handler_input, payload, notes), failures=failed)
+        return GroupAnswer(_of_result(answers, handler_input, payload, notes))
     env = {name: value for answer in answers for name, value in answer.env.items()}
-    return GroupAnswer(let_pass(notes), asks=_asks(answers), failures=failed, env=env)
+    return GroupAnswer(let_pass(notes), asks=_asks(answers), env=env)
 
 
 def _asks(answers: Sequence[HandlerAnswer]) -> bool:
@@ -65,12 +61,10 @@ def _of_result(
     return let_pass(None, {"for_llm": for_llm} if for_llm != payload.result.for_llm else None)
 
 
-def _of_end(
-    denying: Sequence[HandlerAnswer], handler_input: HandlerInput, failed: tuple[HookError, ...]
-) -> GroupAnswer:
+def _of_end(denying: Sequence[HandlerAnswer], handler_input: HandlerInput) -> GroupAnswer:
     """The decision at the end of a turn. It continues with the messages of the handlers that have not reached their limit."""
     count = handler_input.stdin["loop_count"]
     messages = [one.reason for one in denying if one.most_blocks is None or count < one.most_blocks]
     if not messages:
-        return GroupAnswer(CONTINUE, failures=failed)
-    return GroupAnswer(Retry("\n\n".join(messages)), blocks=True, failures=failed)
+        return GroupAnswer(CONTINUE)
+    return GroupAnswer(Retry("\n\n".join(messages)), blocks=True)

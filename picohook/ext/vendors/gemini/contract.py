@@ -9,7 +9,7 @@ from ..contract import Dialect
 from .decode import read
 from .encode import gemini_call, tell
 from .events import ANSWERS, COMMON, EVENTS, UNSUPPORTED, VERSION
-from .merge import merge
+from .merge import counted, join
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,7 +52,8 @@ CONTRACT = Dialect(
     tell=tell,
     matches=matches,
     read=read,
-    merge=merge,
+    counted=counted,
+    join=join,
     parts_failures=False,
     chain=chain,
 )

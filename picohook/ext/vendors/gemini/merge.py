@@ -13,7 +13,7 @@ from ....errors import HookReplyError
 from ....model.decisions import AbortTurn, Deny, Respond, Retry
 from ....model.payloads import LLMRequest, LLMResponse, ToolReturn
 from ..contract import GroupAnswer
-from ..merging import UNEXPLAINED, failures_of, for_user, let_pass, notes_of, reason_of
+from ..merging import UNEXPLAINED, for_user, let_pass, notes_of, reason_of
 from .events import EVENTS, LAST_DECIDES
 from .model import changed_request, text_of_response
 from .tool_selection import selected_tools
@@ -21,43 +21,41 @@ from .tool_selection import selected_tools
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ....errors import HookError
     from ....model.decisions import Decision
     from ....model.payloads import Payload
     from ....model.trail import Notes
     from ..contract import Failures, HandlerAnswer, HandlerInput
 
 
-def merge(
+def join(
     event: str, answers: Sequence[HandlerAnswer], handler_input: HandlerInput, payload: Payload, failures: Failures
 ) -> GroupAnswer:
-    """Returns the group's answer. In strict, raises the first failure of a gate, unless a handler denies."""
-    failed = failures_of(answers)
-    if failures == "vendor" and event in LAST_DECIDES:
-        answers = _with_the_last_decision(event, answers)
+    """Returns the group's answer. Raises `HookReplyError` if a gate's changes are malformed in strict."""
     denying = [answer for answer in answers if answer.verdict == "deny"]
     asking = [answer for answer in answers if answer.verdict == "ask"]
     ends = "\n".join(answer.ends for answer in answers if answer.ends is not None)
-    if failed and failures == "strict" and EVENTS[event].gate and not denying and not ends:
-        raise failed[0]
     notes = _notes(answers)
     reason = reason_of(answers) or UNEXPLAINED
     if event == "AfterAgent":
-        return _of_end(reason, notes, failed, blocks=bool(denying), ends=ends)
+        return _of_end(reason, notes, blocks=bool(denying), ends=ends)
     if ends:
-        return GroupAnswer(AbortTurn(ends, notes=notes), failures=failed)
+        return GroupAnswer(AbortTurn(ends, notes=notes))
     try:
         blocked = reason if denying else ""
         decision = _decision(event, answers, handler_input, payload, notes, blocked=blocked, failures=failures)
     except HookReplyError as error:
         if failures == "strict" and EVENTS[event].gate:
             raise
-        return GroupAnswer(let_pass(notes), failures=(*failed, error))
-    return GroupAnswer(decision, asks=bool(asking) and not denying, failures=failed)
+        return GroupAnswer(let_pass(notes), failures=(error,))
+    return GroupAnswer(decision, asks=bool(asking) and not denying)
 
 
-def _with_the_last_decision(event: str, answers: Sequence[HandlerAnswer]) -> list[HandlerAnswer]:
-    """The answers as Gemini CLI reads them: only the last decision counts, and an `llm_response` counts only with a block."""
+def counted(
+    event: str, answers: Sequence[HandlerAnswer], _handler_input: HandlerInput, failures: Failures
+) -> Sequence[HandlerAnswer]:
+    """The answers as Gemini CLI counts them. Of some events only the last decision, and an `llm_response` only with a block."""
+    if failures == "strict" or event not in LAST_DECIDES:
+        return answers
     last = next((index for index in reversed(range(len(answers))) if answers[index].verdict), None)
     blocked = last is not None and answers[last].verdict == "deny"
     made = []
@@ -152,7 +150,7 @@ def _of_response(answers: Sequence[HandlerAnswer], payload: LLMResponse, notes: 
     return let_pass(notes, {"response": {**payload.response, "content": text}})
 
 
-def _of_end(reason: str, notes: Notes | None, failed: tuple[HookError, ...], *, blocks: bool, ends: str) -> GroupAnswer:
+def _of_end(reason: str, notes: Notes | None, *, blocks: bool, ends: str) -> GroupAnswer:
     if ends or not blocks:
-        return GroupAnswer(let_pass(for_user(notes)), failures=failed)
-    return GroupAnswer(Retry(reason, notes=for_user(notes)), blocks=True, failures=failed)
+        return GroupAnswer(let_pass(for_user(notes)))
+    return GroupAnswer(Retry(reason, notes=for_user(notes)), blocks=True)
