@@ -11,10 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from picohook.cli.json_files import JsonFile
 from picohook.config import load
 from picohook.ext.vendors.dialects import agent_of
-from picohook.ext.vendors.shim.files import put_in
+from picohook.ext.vendors.shim.files import HookFile
 from picohook.projects.trust import trust
 
 from .messages_api import serving
@@ -61,8 +60,8 @@ def project(monkeypatch):
     trust(load(place / "picohook.toml", found=True))
     # The user's own entries and the project's ask, with other time limits.
     vendor = agent_of("claude")
-    put_in(JsonFile.read(place / "home/.claude/settings.json", missing={}), "claude", vendor, 60.0, None)
-    put_in(JsonFile.read(place / ".claude/settings.json", missing={}, project=place), "claude", vendor, 30.0, None)
+    HookFile(place / "home/.claude/settings.json", vendor).put_in("claude", 60.0, None)
+    HookFile(place / ".claude/settings.json", vendor, place).put_in("claude", 30.0, None)
     (place / "bin").mkdir()
     (place / "bin/picohook").write_text(f'#!/bin/sh\nexec {sys.executable} -m picohook "$@"\n')
     (place / "bin/picohook").chmod(0o755)

@@ -58,10 +58,16 @@ def parse_json(text: str, problems: Problems) -> Any:
 
 def _parse_jsonc(text: str, problems: Problems) -> Any:
     """The document of JSON with comments. A mistake keeps its line and column."""
-    return parse_json(_COMMENT.sub(lambda found: found[1] or re.sub(r"\S", " ", found[0]), text), problems)
+    return parse_json(without_comments(text), problems)
 
 
-_COMMENT = re.compile(r'("(?:\\.|[^"\\])*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
+def without_comments(text: str) -> str:
+    """Returns JSON with spaces in place of comments and of a mark at its beginning, so that all other text keeps its place."""
+    return COMMENT.sub(lambda found: found[1] or re.sub(r"\S", " ", found[0]), text)
+
+
+COMMENT = re.compile(r'("(?:\\.|[^"\\])*")|//[^\n]*|/\*.*?\*/|\A\ufeff', re.DOTALL)
+"""A string, which is its group, or a comment."""
 _PARSERS = {
     ".toml": parse_toml,
     ".yaml": parse_yaml,

@@ -19,7 +19,8 @@ from .client_files import ClientFile
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from .client_files import Entry, Server
+    from ...cli.settings_files import Member
+    from .client_files import Entry, New, Place
 
 URLS = ("url", "httpUrl", "serverUrl")
 """The keys under which clients have the URL of a server."""
@@ -57,9 +58,9 @@ class _NotGuardedError(Exception):
 def put_before(path: Path, options: Sequence[str]) -> Changes:
     """Put `picohook mcp` with these options before each server. Raises `PicohookError`."""
     file = ClientFile.read(path)
-    new: dict[tuple[str, ...], tuple[Entry, str]] = {}
+    new: dict[Place, New] = {}
     left = dict.fromkeys(file.unreachable, "it is not in a table of its own: write it as [mcp_servers.NAME]")
-    open_ones = [server for server in file.servers if _unwrapped(server.entry, toml=file.toml) is None]
+    open_ones = [server for server in file.servers if _unwrapped(server.value, toml=file.toml) is None]
     for server in open_ones:
         try:
             entry = _wrapped(server, options, toml=file.toml)
@@ -80,7 +81,7 @@ def take_away(path: Path) -> list[str]:
     file = ClientFile.read(path)
     new, before = _undone(file), file.before()
     for server in file.servers:
-        own = _unwrapped(server.entry, toml=file.toml)
+        own = _unwrapped(server.value, toml=file.toml)
         if own is not None and server.place not in new and server.place not in before:
             new[server.place] = own, file.text_of(server, own)
     if new:
@@ -88,12 +89,12 @@ def take_away(path: Path) -> list[str]:
     return [place[-1] for place in new]
 
 
-def _undone(file: ClientFile) -> dict[tuple[str, ...], tuple[Entry, str]]:
+def _undone(file: ClientFile) -> dict[Place, New]:
     """The servers to which `put_before` did this, without it. Those that were guarded by hand before are not among them."""
     before = file.before()
     undone = {}
     for server in file.servers:
-        own, was = _unwrapped(server.entry, toml=file.toml), before.get(server.place)
+        own, was = _unwrapped(server.value, toml=file.toml), before.get(server.place)
         if own is not None and was is not None and _unwrapped(was[0], toml=file.toml) is None:
             undone[server.place] = was if _meaning(was[0]) == _meaning(own) else (own, file.text_of(server, own))
     return undone
@@ -111,9 +112,9 @@ def _picohook() -> list[str]:
 # To put it there.
 
 
-def _wrapped(server: Server, options: Sequence[str], *, toml: bool) -> Entry:
+def _wrapped(server: Member, options: Sequence[str], *, toml: bool) -> Entry:
     """The entry with `picohook mcp`. Raises `_NotGuardedError`."""
-    entry = server.entry
+    entry = server.value
     own = _picohook()
     before = [*own[1:], "mcp", *options, "--name", re.sub(r"[^\w.-]", "-", server.name)]
     command, arguments = entry.get("command"), entry.get("args", [])

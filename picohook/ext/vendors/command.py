@@ -7,12 +7,10 @@ import typer
 
 from ...cli import output
 from ...cli.command import App, require_file, seconds
-from ...cli.json_files import JsonFile
 from ...errors import ConfigError
 from ...projects import layers
 from .dialects import NAMES, agent_of
-from .shim.files import hook_file, put_in, take_out
-from .shim.vendor import VendorAgent
+from .shim.files import HookFile, hook_file
 
 app = App()
 
@@ -63,24 +61,23 @@ def shim(
                 "names a file of this machine: leave it out, or leave out --project", param_hint="--config"
             )
         require_file(config)
-    path = hook_file(known, here)
-    file = JsonFile.read(path, missing=dict(known.file), project=here)
+    file = HookFile(hook_file(known, here), known, here)
     if remove:
-        gone = take_out(file, known)
-        output.line(f"{file.path} is as it was without picohook" if gone else "nothing to change")
+        output.line(f"{file.path} is as it was without picohook" if file.take_out() else "nothing to change")
         return
-    changed = put_in(file, vendor, known, timeout, config)
+    changed = file.put_in(vendor, timeout, config)
     output.line(f"{file.path} asks picohook now" if changed else f"{file.path} asks picohook already")
     if changed and file.backup.exists():
         output.line(f"Its backup is {file.backup}")
     output.line(f"Events: {', '.join(known.events)}")
     output.line(known.opens)
-    _warn(known, file, here, config)
+    _warn(file, here, config)
 
 
-def _warn(vendor: VendorAgent, file: JsonFile, project: Path | None, config: Path | None) -> None:
+def _warn(file: HookFile, project: Path | None, config: Path | None) -> None:
     """Warn about reasons why the shim has no effect: hooks that are switched off, and a configuration with mistakes."""
-    if isinstance(file.document, dict) and file.document.get("disableAllHooks") is True:
+    vendor = file.vendor
+    if file.document.get("disableAllHooks") is True:
         output.warn(f"{file.path}: disableAllHooks is true: {vendor.title} runs no hooks")
     try:
         found = layers.named(config) if config else layers.discover(project, without=vendor.runs)

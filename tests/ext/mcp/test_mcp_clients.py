@@ -110,7 +110,7 @@ def test_no_module_of_the_directory_where_a_client_starts_its_servers_runs_in_pl
     file = tmp_path / "client.json"
     file.write_text(GUARDED_BY_HAND)
     assert put_before(file, []).changed == ["open"]
-    entry = ClientFile.read(file).servers[1].entry
+    entry = ClientFile.read(file).servers[1].value
     python, *arguments = [entry["command"], *entry["args"][: entry["args"].index("mcp")]]
     (tmp_path / "picohook").mkdir()
     (tmp_path / "picohook" / "__init__.py").touch()
@@ -208,7 +208,7 @@ def test_X11_a_file_that_the_client_writes_meanwhile_is_left(tmp_path, monkeypat
     file.write_text("{}")
     with pytest.raises(PicohookError, match="changed after it was read: try again"):
         found.replace(
-            {found.servers[0].place: (found.servers[0].entry, found.text_of(found.servers[0], found.servers[0].entry))}
+            {found.servers[0].place: (found.servers[0].value, found.text_of(found.servers[0], found.servers[0].value))}
         )
     assert file.read_text() == "{}"
 

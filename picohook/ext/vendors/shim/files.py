@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import copy
 import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ....cli.json_files import BACKUP, decoded
-from ....config import user_places
+from ....cli.settings_files import JsonText, SettingsFile, decoded, encoded, understood
+from ....config import syntax, user_places
 from ....errors import PicohookError
 from .. import shim_entry
 from . import client
 
 if TYPE_CHECKING:
-    from ....cli.json_files import JsonFile
     from .vendor import VendorAgent
 
+BACKUP = ".before-picohook"
 SHORTER = 10.0
 """By how many seconds, at most, the client's time limit is shorter than the vendor's."""
 _COMMANDS = ("command", "bash")
@@ -33,68 +32,78 @@ def hook_file(vendor: VendorAgent, project: Path | None) -> Path:
     return user_places.expanded(vendor.user_file)
 
 
-def put_in(file: JsonFile, name: str, vendor: VendorAgent, timeout: float, config: Path | None) -> bool:
-    """Write an entry for each event after the user's own. Returns whether the file has changed. Raises `PicohookError`."""
-    document = _without(file, vendor)
-    hooks = document.setdefault("hooks", {})
-    for event, entry in vendor.events.items():
-        seconds = min(timeout, entry.longest)
-        time_limit = max(seconds - SHORTER, seconds * 0.75)
-        about = [name, event, entry.on_failure, f"{time_limit:g}", *([str(config.absolute())] if config else [])]
-        own = [sys.executable, "-I", "-S", client.__file__]
-        program = own if file.project is None else shim_entry.ANYWHERE
-        command = shim_entry.shim_command(program, about, 1 if entry.on_failure == "pass" else 2)
-        shown = int(seconds) if seconds.is_integer() else seconds
-        hooks.setdefault(event, []).append(vendor.entry(event, entry, command, shown))
-    if document == file.document:
-        return False
-    file.write(document, keep=_without(file, vendor) == file.document)
-    return True
+class HookFile:
+    """The hook file of a vendor's agent."""
+
+    def __init__(self, path: Path, vendor: VendorAgent, project: Path | None = None) -> None:
+        """Read the file of a project, or the user's own. Raises `PicohookError`, also if it cannot be edited."""
+        self.vendor = vendor
+        self._project = project
+        self._file = SettingsFile(path, BACKUP, own=project is None, below=project)
+        self.path, self.backup = self._file.path, self._file.backup
+        self._commented = syntax.suffix_of(path) == ".jsonc"
+        data = self._file.data or f"{encoded(dict(vendor.file), '  ')}\n".encode()
+        self._json, self._hooks = self._parsed(self.path, data)
+        self.document: dict[str, Any] = self._json.document
+
+    def put_in(self, name: str, timeout: float, config: Path | None) -> bool:
+        """Write an entry for each event after the user's own. Returns whether the file has changed. Raises `PicohookError`."""
+        own = _without(self._hooks)
+        hooks = dict(own)
+        for event, entry in self.vendor.events.items():
+            seconds = min(timeout, entry.longest)
+            time_limit = max(seconds - SHORTER, seconds * 0.75)
+            about = [name, event, entry.on_failure, f"{time_limit:g}", *([str(config.absolute())] if config else [])]
+            program = [sys.executable, "-I", "-S", client.__file__] if self._project is None else shim_entry.ANYWHERE
+            command = shim_entry.shim_command(program, about, 1 if entry.on_failure == "pass" else 2)
+            shown = int(seconds) if seconds.is_integer() else seconds
+            hooks[event] = [*own.get(event, []), self.vendor.entry(event, entry, command, shown)]
+        if hooks == self._hooks:
+            return False
+        clean = self._file.data if own == self._hooks else None
+        self._write(hooks, clean or self._file.before)
+        return True
+
+    def take_out(self) -> bool:
+        """Remove the entries. Returns whether there were any. Raises `PicohookError`.
+
+        If nothing else has changed since, this restores the file byte for byte, or removes it if there was none.
+        """
+        own, before = _without(self._hooks), self._file.before
+        if own == self._hooks:
+            return False
+        first, comments = {**self.vendor.file, "hooks": {}}, []
+        if before is not None:
+            was, hooks = self._parsed(self.backup, before)
+            first, comments = {**was.document, "hooks": hooks}, was.comments()
+        if {**self.document, "hooks": own} == first and self._json.comments() == comments:
+            self._file.write(before, None)
+        else:
+            self._write(own, before)
+        return True
+
+    def _write(self, hooks: dict[str, Any], before: bytes | None) -> None:
+        with understood(self.path, "JSON"):
+            text = self._json.with_member("hooks", hooks)
+        self._file.write(text.encode(), before)
+
+    def _parsed(self, path: Path, data: bytes) -> tuple[JsonText, dict[str, list[Any]]]:
+        """The text of a hook file, and its events that have entries. Raises `PicohookError` if it cannot be edited."""
+        with understood(path, "JSON" if self._commented else "JSON, maybe because of comments"):
+            text = JsonText(data.decode())
+            document = decoded(syntax.without_comments(text.text) if self._commented else text.text)
+        hooks = document.get("hooks", {}) if isinstance(document, dict) else None
+        if not isinstance(hooks, dict) or not all(isinstance(entries, list) for entries in hooks.values()):
+            raise PicohookError(
+                f"{path} is not a hook file of {self.vendor.title}: `hooks` has to be a table with a list for each event"
+            )
+        return text, {event: entries for event, entries in hooks.items() if entries}
 
 
-def take_out(file: JsonFile, vendor: VendorAgent) -> bool:
-    """Remove the entries. Returns whether there were any. Raises `PicohookError`.
-
-    If nothing else has changed since, this restores the file byte for byte, or removes it if there was none.
-    """
-    document = _without(file, vendor)
-    if document == file.document:
-        return False
-    with file.place() as place:
-        backup = place.beside(BACKUP)
-        before = backup.read()
-        try:
-            restored = before is not None and _filled(decoded(before.decode())) == _filled(document)
-        except ValueError as error:
-            raise PicohookError(f"{file.path} cannot be restored: {error}") from None
-        if restored and before is not None:
-            place.replace(before)
-            backup.remove()
-            return True
-        if before is None and _filled(document) == dict(vendor.file):
-            place.remove()
-            return True
-    file.write(document)
-    return True
-
-
-def _without(file: JsonFile, vendor: VendorAgent) -> dict[str, Any]:
-    """The document without the entries of the shim. Raises `PicohookError` if it is not a hook file."""
-    document: Any = copy.deepcopy(file.document)
-    hooks = document.setdefault("hooks", {}) if isinstance(document, dict) else None
-    if not isinstance(hooks, dict) or not all(isinstance(entries, list) for entries in hooks.values()):
-        raise PicohookError(
-            f"{file.path} is not a hook file of {vendor.title}: `hooks` has to be a table with a list for each event"
-        )
-    for event, entries in list(hooks.items()):
-        left = [entry for entry in map(_entry_without, entries) if entry is not None]
-        if left != entries:
-            hooks[event] = left
-            if not left:
-                del hooks[event]
-    if not hooks and "hooks" not in file.document:
-        del document["hooks"]
-    return dict(document)
+def _without(hooks: dict[str, list[Any]]) -> dict[str, list[Any]]:
+    """The events that have entries without the shim, and these entries."""
+    left = {event: [one for one in map(_entry_without, entries) if one is not None] for event, entries in hooks.items()}
+    return {event: entries for event, entries in left.items() if entries}
 
 
 def _entry_without(entry: Any) -> Any:
@@ -114,15 +123,3 @@ def _entry_without(entry: Any) -> Any:
 
 def _is_own(handler: Any) -> bool:
     return isinstance(handler, dict) and any(shim_entry.is_shim(handler.get(name)) for name in _COMMANDS)
-
-
-def _filled(document: Any) -> Any:
-    """A hook file without events that have no entry."""
-    if not isinstance(document, dict):
-        return document
-    hooks = document.get("hooks")
-    filled = {event: entries for event, entries in hooks.items() if entries} if isinstance(hooks, dict) else hooks
-    return {
-        **{key: value for key, value in document.items() if key != "hooks"},
-        **({"hooks": filled} if filled else {}),
-    }

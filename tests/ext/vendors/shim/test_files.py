@@ -14,6 +14,7 @@ import typer
 from typer.main import get_command
 
 from picohook import PicohookError
+from picohook.cli.settings_files import JsonText
 from picohook.config import load
 from picohook.ext.vendors.command import app
 from picohook.ext.vendors.dialects import NAMES, agent_of
@@ -246,7 +247,7 @@ class TestAFileOfTheUsers:
             ('{"hooks": {"Stop": {}}}', "is not a hook file of Claude Code"),
             ("\udcff", "is not JSON"),
             ('{"a": 1e400}', "cannot be edited: 1e400 is not a number that can be written again"),
-            (f'{{"a": {"[" * 600}{"]" * 600}}}', "is nested too deeply"),
+            (f'{{"a": {"[" * 100_000}{"]" * 100_000}}}', "is nested too deeply"),
             ('{"a": NaN}', "cannot be edited: NaN is not a number that can be written again"),
             ('{"a": {"b": 1, "c": 2, "b": 3}}', "cannot be edited: it has the key 'b' twice: keep one of them"),
         ],
@@ -261,6 +262,56 @@ class TestAFileOfTheUsers:
     def test_picohook_itself_does_not_run_the_shim(self, shim, file):
         shim("claude", "--project")
         assert [hook.name for hook in load(file).hooks] == ["claude:Stop"]
+
+
+class TestCommentsInASettingsFileOfGemini:
+    @pytest.fixture
+    def file(self, project):
+        (project / ".gemini").mkdir()
+        return project / ".gemini/settings.json"
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            '{ // first\n  "hooks": {"AfterTool": []}, /* "hooks": */\n  "ui": {} // last\n}\n',
+            '// first\r\n{\r\n\t"ui": "// no comment" // last\r\n}',
+            "{ // nothing else\n}",
+            '{"ui": {}} // last',
+        ],
+    )
+    def test_they_stay_and_removal_restores_each_byte(self, shim, file, text):
+        file.write_bytes(text.encode())
+        shim("gemini", "--project")
+        edited = file.read_bytes().decode()
+        assert JsonText(edited).comments() == JsonText(text).comments()
+        own = JsonText(text).document
+        assert {**JsonText(edited).document, "hooks": 0} == {**own, "hooks": 0}
+        assert edited.count("\r") == (edited.count("\n") if "\r" in text else 0)
+        assert list(JsonText(edited).document["hooks"]) == list(agent_of("gemini").events)
+        assert [hook.name for hook in load(file).hooks] == []
+        shim("gemini", "--project", "--remove")
+        assert file.read_bytes() == text.encode()
+        assert list(file.parent.iterdir()) == [file]
+
+    def test_one_that_was_added_since_stays(self, shim, file):
+        file.write_text('{\n  "ui": {}\n}')
+        shim("gemini", "--project")
+        file.write_text(file.read_text().replace('"ui": {}', '"ui": {} // new'))
+        shim("gemini", "--project", "--remove")
+        assert file.read_text() == '{\n  "hooks": {},\n  "ui": {} // new\n}'
+
+    @pytest.mark.parametrize(
+        ("text", "why"),
+        [
+            ('{"hooks": {\n// mine\n}}', "`hooks` has comments, and an edit would lose them"),
+            ('{"ui": {}, // last\n}', "is not JSON"),
+        ],
+    )
+    def test_one_that_would_get_lost_is_named_and_nothing_is_written(self, shim, file, text, why):
+        file.write_text(text)
+        assert why in shim("gemini", "--project", fails=True)
+        assert file.read_text() == text
+        assert list(file.parent.iterdir()) == [file]
 
 
 @pytest.mark.parametrize(
