@@ -153,7 +153,7 @@ def imports() -> list[Import]:
 
 
 def own() -> list[Import]:
-    """The imports of picohook's own modules, annotations included, but for those of the row, a part, `HostSettings` and a pause.
+    """The imports of picohook's own modules, with annotations, but for those of the row, a part, `HostSettings` and a pause.
 
     These have types of all rooms.
     """
