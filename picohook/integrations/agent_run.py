@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from functools import partial
@@ -10,10 +9,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
 
-from .. import AbortTurnError, HardAbortError, PausedError, PicohookError, Session, ToolResult, calls_of
+from .. import AbortTurnError, HardAbortError, PausedError, PicohookError, Session, ToolResult
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping
     from types import TracebackType
     from typing import Self
 
@@ -23,12 +22,17 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-Message = dict[str, Any]
-
-SHOWN_OF_TOOL = 200
-"""The most characters of a tool that an error shows."""
-
 _CURRENT: ContextVar[AgentRun | None] = ContextVar("picohook_current_run", default=None)
+
+
+@contextmanager
+def having(variable: ContextVar[T], value: T) -> Iterator[None]:
+    """Give a variable this value in the block."""
+    token = variable.set(value)
+    try:
+        yield
+    finally:
+        variable.reset(token)
 
 
 def require_named(part: str, why: str, unguarded: Collection[str]) -> None:
@@ -241,14 +245,12 @@ class AgentRun:
 
         If the inner run ended with `HardAbortError` or `PausedError`, raises it, even if the framework turned it into text.
         """
-        token = _CURRENT.set(self)
         try:
-            yield
+            with having(_CURRENT, self):
+                yield
         except BaseException as error:
             self._note(error)
             raise
-        finally:
-            _CURRENT.reset(token)
         if isinstance(self.ended, HardAbortError | PausedError):
             raise self.ended
 
@@ -258,52 +260,3 @@ class AgentRun:
     def _require_open(self) -> None:
         if self.ended is not None:
             raise self.ended
-
-
-# Converts messages, calls and tools to the form that hooks see, and back to objects of a framework.
-
-
-def tool_call(name: str, arguments: Any, identity: str | None) -> ToolCall:
-    """Returns a call as hooks see it. Arguments that are not a JSON object are shown as text."""
-    text = arguments if isinstance(arguments, str) else json.dumps(arguments, default=str)
-    (call,) = calls_of({"tool_calls": [{"id": identity, "function": {"name": name, "arguments": text}}]})
-    return call
-
-
-def function_call(name: str, arguments: str, identity: str) -> Message:
-    """Returns a call as part of a message of the model."""
-    return {"id": identity, "type": "function", "function": {"name": name, "arguments": arguments}}
-
-
-def function_tool(name: str, description: str | None, parameters: Mapping[str, Any]) -> Message:
-    """Returns a tool as it is offered to the model."""
-    function = {"name": name, "description": description or "", "parameters": dict(parameters)}
-    return {"type": "function", "function": function}
-
-
-def added_functions(tools: Iterable[Message], edited: Iterable[Message]) -> list[Message]:
-    """Returns the functions that hooks added to the tools. Raises `PicohookError` for another kind of tool."""
-    known = {(tool.get("function") or tool).get("name") for tool in tools}
-    new = []
-    for tool in edited:
-        function = tool.get("function") or tool
-        if tool in tools or function.get("name") in known:
-            continue
-        if not isinstance(function.get("name"), str) or tool.get("type", "function") != "function":
-            raise PicohookError(
-                f"{str(tool)[:SHOWN_OF_TOOL]}: a hook added this tool, and only functions can be added here"
-            )
-        new.append(function)
-    return new
-
-
-def rebuilt(
-    shown: Sequence[Message], own: Sequence[T], edited: Iterable[Message], make: Callable[[Message], T]
-) -> list[T]:
-    """Returns the edited messages as objects of the framework. An unchanged message is the framework's own object."""
-    left = list(zip(shown, own, strict=True))
-    objects: list[T] = []
-    for message in edited:
-        index = next((index for index, (seen, _) in enumerate(left) if seen == message), None)
-        objects.append(make(message) if index is None else left.pop(index)[1])
-    return objects

@@ -25,7 +25,7 @@ from .. import (
     text_of,
 )
 from . import extra
-from .agent_run import tool_call
+from .chat import tool_call
 
 with extra("claude-agent"):
     from claude_agent_sdk import HookMatcher, PermissionResultDeny

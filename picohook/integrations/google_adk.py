@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 from .. import PicohookError, ToolResult
 from . import extra
-from .agent_run import AgentRun, tool_call
+from .agent_run import AgentRun
+from .chat import added_functions, tool_call
 from .google_adk_messages import (
-    added_tools,
     shown_parts,
     shown_request,
     text_in,
@@ -219,8 +219,9 @@ async def _generate(
     run.set_agent(agent_id)  # agents can run at the same time: the turn reads it before anything else runs
     async with run.model_call(shown) as decided:
         while decided.response is None:
-            for declared in added_tools(shown, decided.request):
-                llm_request.tools_dict[declared.name or ""] = _AddedTool(declared)
+            for function in added_functions(shown, decided.request):
+                name, description = function["name"], function["description"]
+                llm_request.tools_dict[name] = _AddedTool(name=name, description=description)
             pieces, answers = decided.stream(), []
             async with aclosing(generate(with_edits(llm_request, shown, decided.request), stream)) as answering:
                 async for answer in answering:
@@ -297,9 +298,6 @@ async def _run_other(own: ToolCall, tool_context: ToolContext) -> Any:
 
 class _AddedTool(BaseTool):
     """A tool that a hook added. The hook answers its calls."""
-
-    def __init__(self, declared: types.FunctionDeclaration) -> None:
-        super().__init__(name=declared.name or "", description=declared.description or "")
 
     async def run_async(self, *, args: dict[str, Any], tool_context: ToolContext) -> Any:
         del args, tool_context

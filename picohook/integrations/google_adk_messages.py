@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from .. import LLMRequest, text_of
-from . import extra
-from .agent_run import Message, added_functions, function_call, function_tool, rebuilt, tool_call
+from .. import LLMRequest, calls_of, text_of
+from . import chat, extra
 
 with extra("google-adk"):
     from google.adk.models.llm_response import LlmResponse
@@ -41,34 +40,23 @@ def with_edits(request: LlmRequest, shown: LLMRequest, edited: LLMRequest) -> Ll
     """
     contents, config = request.contents, request.config.model_copy()
     if edited.messages != shown.messages:
-        contents = _rebuilt_contents(contents, edited.messages)
-    for name in (edited.options.keys() | shown.options.keys()) & OPTIONS:
-        if edited.options.get(name) != shown.options.get(name):
-            setattr(config, name, edited.options.get(name))
+        contents = _rebuilt_contents(contents, shown, edited)
+    for name, value in chat.changed_options(shown, edited).items():
+        if name in OPTIONS:
+            setattr(config, name, value)
     if edited.system_prompt != shown.system_prompt:
         config.system_instruction = edited.system_prompt
     if edited.tools != shown.tools:
-        known = {declared.name: declared for declared in _functions(request)}
-        known |= {declared.name: declared for declared in added_tools(shown, edited)}
-        described = [tool.get("function") or tool for tool in edited.tools]
-        functions = [
-            _redescribed(known[function["name"]], function) for function in described if function.get("name") in known
-        ]
+        functions = chat.edited_tools(shown, edited, _functions(request), _made_tool, _redescribed)
         others = [tool for tool in config.tools or () if not getattr(tool, "function_declarations", None)]
         config.tools = [*others, *([types.Tool(function_declarations=functions)] if functions else [])]
     return request.model_copy(update={"contents": contents, "config": config})
 
 
-def added_tools(shown: LLMRequest, edited: LLMRequest) -> list[types.FunctionDeclaration]:
-    """Returns the tools that hooks added. Hooks answer their calls."""
-    return [
-        types.FunctionDeclaration(
-            name=described["name"],
-            description=described.get("description"),
-            parameters_json_schema=described.get("parameters") or {"type": "object", "properties": {}},
-        )
-        for described in added_functions(shown.tools, edited.tools)
-    ]
+def _made_tool(function: chat.Message) -> types.FunctionDeclaration:
+    return types.FunctionDeclaration(
+        name=function["name"], description=function["description"], parameters_json_schema=function["parameters"]
+    )
 
 
 def _functions(request: LlmRequest) -> list[types.FunctionDeclaration]:
@@ -76,17 +64,15 @@ def _functions(request: LlmRequest) -> list[types.FunctionDeclaration]:
     return [declared for tool in tools for declared in tool.function_declarations or ()]
 
 
-def _tool(declared: types.FunctionDeclaration) -> Message:
+def _tool(declared: types.FunctionDeclaration) -> chat.Message:
     parameters: Mapping[str, Any] = declared.parameters_json_schema or {}
     if declared.parameters is not None:
         parameters = declared.parameters.model_dump(mode="json", exclude_none=True, by_alias=True)
-    return function_tool(declared.name or "", declared.description, parameters)
+    return chat.function_tool(declared.name or "", declared.description, parameters)
 
 
 def _redescribed(declared: types.FunctionDeclaration, described: Mapping[str, Any]) -> types.FunctionDeclaration:
     shown = _tool(declared)["function"]
-    if described == shown:
-        return declared
     changed: dict[str, Any] = {"description": described.get("description")}
     if described.get("parameters", shown["parameters"]) != shown["parameters"]:
         changed |= {"parameters": None, "parameters_json_schema": described["parameters"]}
@@ -105,9 +91,9 @@ def _system_prompt(instruction: Any) -> str | None:
 # Messages.
 
 
-def _messages(contents: Iterable[types.Content]) -> list[tuple[Message, types.Content]]:
+def _messages(contents: Iterable[types.Content]) -> list[tuple[chat.Message, types.Content]]:
     """Returns the messages, each with its content. Every result of a tool is a message."""
-    shown: list[tuple[Message, types.Content]] = []
+    shown: list[tuple[chat.Message, types.Content]] = []
     for content in contents:
         parts = content.parts or []
         results = [part for part in parts if part.function_response is not None]
@@ -119,19 +105,14 @@ def _messages(contents: Iterable[types.Content]) -> list[tuple[Message, types.Co
     return shown
 
 
-def shown_parts(parts: Sequence[types.Part]) -> Message:
+def shown_parts(parts: Sequence[types.Part]) -> chat.Message:
     """Returns the parts of a content as hooks see them: text, thoughts and calls. Another part is shown by its kind."""
     texts = [part.text for part in parts if part.text is not None and not part.thought]
     others = [kind for part in parts if (kind := _other(part))]
     content: Any = [*({"type": "text", "text": text} for text in texts), *others] if others else "".join(texts)
-    message: Message = {"content": content}
-    if thoughts := "".join(part.text or "" for part in parts if part.thought):
-        message["reasoning_content"] = thoughts
-    if calls := [part.function_call for part in parts if part.function_call is not None]:
-        message["tool_calls"] = [
-            function_call(call.name or "", json.dumps(call.args or {}), call.id or "") for call in calls
-        ]
-    return message
+    calls = [part.function_call for part in parts if part.function_call is not None]
+    shown = [chat.function_call(call.name or "", json.dumps(call.args or {}), call.id or "") for call in calls]
+    return chat.model_message(content, shown, "".join(part.text or "" for part in parts if part.thought))
 
 
 def text_in(parts: Sequence[types.Part]) -> str:
@@ -144,7 +125,7 @@ def text_piece(text: str) -> LlmResponse:
     return LlmResponse(content=types.Content(role="model", parts=[types.Part(text=text)]), partial=True)
 
 
-def _other(part: types.Part) -> Message | None:
+def _other(part: types.Part) -> chat.Message | None:
     if part.text is not None or part.function_call is not None:
         return None
     shown = part.model_dump(
@@ -153,7 +134,7 @@ def _other(part: types.Part) -> Message | None:
     return {"type": next(iter(shown), "part"), **shown}
 
 
-def _result(response: types.FunctionResponse | None) -> Message:
+def _result(response: types.FunctionResponse | None) -> chat.Message:
     assert response is not None
     return {
         "role": "tool",
@@ -170,10 +151,10 @@ def text_of_result(result: Any) -> str:
     return result if isinstance(result, str) else json.dumps(result, default=str)
 
 
-def _rebuilt_contents(contents: Sequence[types.Content], edited: Sequence[Message]) -> list[types.Content]:
-    pairs = _messages(contents)
+def _rebuilt_contents(contents: list[types.Content], shown: LLMRequest, edited: LLMRequest) -> list[types.Content]:
+    parts = [part for _, part in _messages(contents)]
     result: list[types.Content] = []
-    for content in rebuilt([shown for shown, _ in pairs], [own for _, own in pairs], edited, _made):
+    for content in chat.rebuilt(shown.messages, parts, edited.messages, _made):
         # A model wants the results of one response in one content.
         if result and _has_results(result[-1]) and _has_results(content):
             result[-1] = types.Content(role=content.role, parts=[*(result[-1].parts or []), *(content.parts or [])])
@@ -186,7 +167,7 @@ def _has_results(content: types.Content) -> bool:
     return any(part.function_response is not None for part in content.parts or ())
 
 
-def _made(message: Message) -> types.Content:
+def _made(message: chat.Message) -> types.Content:
     """Returns the content of a message that a hook wrote."""
     if message.get("role") == "tool":
         response = types.FunctionResponse(
@@ -199,29 +180,23 @@ def _made(message: Message) -> types.Content:
 
 def with_answer(parts: Sequence[types.Part], answer: Mapping[str, Any]) -> list[types.Part]:
     """Returns the parts of a response with the changes of hooks. Anything unchanged is the framework's own object."""
-    shown = shown_parts(parts)
-    left = list(parts)
-    for key, thought in (("reasoning_content", True), ("content", False)):
-        if (answer.get(key) or "") != shown.get(key, ""):
-            text = text_of({"content": answer.get(key)})
-            place = next((place for place, part in enumerate(left) if _is_text(part, thought=thought)), len(left))
-            left = [part for part in left if not _is_text(part, thought=thought)]
-            left[place:place] = [types.Part(text=text, thought=thought or None)] if text else []
-    calls = answer.get("tool_calls") or []
-    if calls != shown.get("tool_calls", []):
-        own = [part for part in left if part.function_call is not None]
-        others = [part for part in left if part.function_call is None]
-        left = [*others, *rebuilt(shown.get("tool_calls", []), own, calls, _made_call)]
-    return left
+    return chat.edited_parts(
+        parts,
+        shown_parts(parts),
+        answer,
+        {
+            "reasoning_content": (
+                lambda part: part.text is not None and bool(part.thought),
+                lambda text: types.Part(text=text, thought=True),
+            ),
+            "content": (lambda part: part.text is not None and not part.thought, lambda text: types.Part(text=text)),
+        },
+        (lambda part: part.function_call is not None, _made_call),
+    )
 
 
-def _is_text(part: types.Part, *, thought: bool) -> bool:
-    return part.text is not None and bool(part.thought) is thought
-
-
-def _made_call(call: Message) -> types.Part:
-    function = call.get("function") or call
-    made = tool_call(function.get("name", ""), function.get("arguments"), call.get("id"))
+def _made_call(call: chat.Message) -> types.Part:
+    (made,) = calls_of({"tool_calls": [call]})
     return types.Part(
         function_call=types.FunctionCall(id=made.tool_call_id or None, name=made.tool, args=made.arguments)
     )

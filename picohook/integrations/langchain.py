@@ -15,7 +15,8 @@ from pydantic_core import to_jsonable_python
 
 from .. import AbortTurnError, Continue, Deny, LLMRequest, PausedError, PicohookError, ToolResult
 from . import extra
-from .agent_run import AgentRun, Message, rebuilt, require_named, tool_call
+from .agent_run import AgentRun, require_named
+from .chat import Message, edited_settings, rebuilt, tool_call
 from .langchain_graphs import GRAPHS, asked_for
 from .langchain_stream import HeldAnswer
 
@@ -267,9 +268,7 @@ def _with_edits(edited: LLMRequest, shown: LLMRequest, request: ModelRequest[Any
     if edited.tools != shown.tools:
         changes["tools"] = rebuilt(shown.tools, request.tools, edited.tools, dict)  # an added tool is offered unchanged
     if edited.options != shown.options:
-        same = {key: value for key, value in request.model_settings.items() if key in edited.options}
-        changed = {key: value for key, value in edited.options.items() if shown.options.get(key) != value}
-        changes["model_settings"] = {**same, **changed}
+        changes["model_settings"] = edited_settings(request.model_settings, shown, edited)
     return request.override(**changes) if changes else request
 
 

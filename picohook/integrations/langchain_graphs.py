@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from .. import PicohookError
 from . import extra
-from .agent_run import current_run, require_named
+from .agent_run import current_run, having, require_named
 
 with extra("langchain"):
     from langchain_core.callbacks import BaseCallbackHandler
@@ -182,8 +182,5 @@ def _current_node() -> UUID | None:
 
 async def asked_for(call: Awaitable[T]) -> T:
     """Await a call that hooks were asked about."""
-    token = _ASKED.set(_current_node())
-    try:
+    with having(_ASKED, _current_node()):
         return await call
-    finally:
-        _ASKED.reset(token)

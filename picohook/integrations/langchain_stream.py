@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from . import extra
+from .agent_run import having
 from .langchain_graphs import asked_for
 
 with extra("langchain"):
@@ -41,19 +42,17 @@ class HeldAnswer(AsyncCallbackHandler):
         """Await a call of the model. The graph streams nothing of its answer by itself."""
         config = ensure_config()
         self._manager = config.get("callbacks")
-        hidden: dict[str, Any] = {**config, "tags": [*config.get("tags", ()), TAG_NOSTREAM]}
+        hidden: Any = {**config, "tags": [*config.get("tags", ()), TAG_NOSTREAM]}
         if isinstance(self._manager, AsyncCallbackManager):
             hidden["callbacks"] = self._manager.copy()
             hidden["callbacks"].add_handler(self)
-        token = var_child_runnable_config.set(hidden)  # type: ignore[arg-type]
         try:
-            return await asked_for(call)
+            with having(var_child_runnable_config, hidden):
+                return await asked_for(call)
         except BaseException as error:
             if self._shown is not None:
                 await self._shown.on_llm_error(error)
             raise
-        finally:
-            var_child_runnable_config.reset(token)
 
     async def on_llm_new_token(self, *_: Any, chunk: Any = None, run_id: UUID, **__: Any) -> None:
         """Add a piece of the model's text, and stream what hooks let pass."""

@@ -17,7 +17,7 @@ from weakref import WeakKeyDictionary
 
 from .. import PicohookError
 from . import extra
-from .agent_run import AgentRun, current_run, require_named
+from .agent_run import AgentRun, current_run, having, require_named
 from .openai_guards import INNER_RESULTS, GuardedCall, GuardedModel, GuardedProvider, InnerInterruptionError
 
 with extra("openai-agents"):
@@ -132,15 +132,13 @@ class PicohookRunner:
             run.waited.update(_ids(task))
         _wrap_default_runner()
         async with run:
-            token = _CURRENT.set(_CurrentRun(self, run, agent.name))
             try:
-                yield run, self._configured(options)
+                with having(_CURRENT, _CurrentRun(self, run, agent.name)):
+                    yield run, self._configured(options)
             except Exception as error:
                 if (own := _own(error, run)) is not None:
                     raise own from None
                 raise
-            finally:
-                _CURRENT.reset(token)
 
     def _configured(self, options: Mapping[str, Any]) -> dict[str, Any]:
         """Returns the options with models that ask hooks."""

@@ -9,13 +9,15 @@ from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import replace
 from functools import partial
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 from pydantic_core import from_json
 
 from .. import Continue, PausedError, PicohookError, ToolResult
 from . import extra
-from .agent_run import tool_call
+from .agent_run import having
+from .chat import tool_call
 from .openai_messages import ModelInput, answered, shown_output
 from .openai_stream import StreamedOutput, of_hooks
 
@@ -30,15 +32,16 @@ with extra("openai-agents"):
     )
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Mapping
+    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
-    from agents import Handoff, ModelSettings, RunContextWrapper, RunResult, RunResultStreaming, Tool
+    from agents import RunContextWrapper, RunResult, RunResultStreaming
     from agents.items import TResponseStreamEvent
     from agents.retry import ModelRetryAdvice, ModelRetryAdviceRequest
     from agents.tool_context import ToolContext
 
     from .. import Decision, LLMRequest, Outcome, ToolCall
-    from .agent_run import AgentRun, Message
+    from .agent_run import AgentRun
+    from .chat import Message
 
 
 INNER_RESULTS: ContextVar[list[RunResult | RunResultStreaming] | None] = ContextVar("picohook_inner", default=None)
@@ -104,13 +107,11 @@ class GuardedCall:
             run.waited.remove(context.tool_call_id)  # a person's approval is for one hook
             return Continue()
 
-        token = INNER_RESULTS.set(inner)
         try:
-            ended = await run.tool(call, execute, show, on_pause)
+            with having(INNER_RESULTS, inner):
+                ended = await run.tool(call, execute, show, on_pause)
         except InnerInterruptionError:
             return None
-        finally:
-            INNER_RESULTS.reset(token)
         return ended.for_llm if isinstance(ended, ToolResult) else ended
 
     async def _is_approved(self, context: ToolContext[Any], arguments: str, run: AgentRun) -> bool:
@@ -162,8 +163,8 @@ def added_tool(run_here: Callable[[], AgentRun], described: Message) -> Function
     """Returns the tool that a hook added. The hook answers its calls."""
     return FunctionTool(
         name=described["name"],
-        description=described.get("description") or "",
-        params_json_schema=described.get("parameters") or {"type": "object", "properties": {}},
+        description=described["description"],
+        params_json_schema=described["parameters"],
         on_invoke_tool=GuardedCall(run_here, described["name"], None),
         strict_json_schema=False,
     )
@@ -183,6 +184,9 @@ class GuardedProvider(ModelProvider):
         await self._provider.aclose()
 
 
+_, *_ARGUMENTS = signature(Model.get_response).parameters
+
+
 class GuardedModel(Model):
     """A model that asks hooks before and after each request."""
 
@@ -199,24 +203,13 @@ class GuardedModel(Model):
     def get_retry_advice(self, request: ModelRetryAdviceRequest) -> ModelRetryAdvice | None:
         return self._model.get_retry_advice(request)
 
-    async def get_response(  # noqa: PLR0917 - the SDK's
-        self,
-        system_instructions: str | None,
-        input: Any,  # noqa: A002 - the SDK's name
-        model_settings: ModelSettings,
-        tools: list[Tool],
-        output_schema: Any,
-        handoffs: list[Handoff[Any, Any]],
-        tracing: Any,
-        **more: Any,
-    ) -> ModelResponse:
-        model_input = ModelInput(system_instructions, input, model_settings, tools, handoffs)
-        shown = self._asked(model_input)
+    async def get_response(self, *given: Any, **options: Any) -> ModelResponse:
+        model_input, shown = self._asked(given, options)
         responses: list[ModelResponse] = []
 
         async def complete(request: LLMRequest) -> Mapping[str, Any]:
-            edited = model_input.edited(shown, request, partial(added_tool, self._run_here))
-            responses.append(await self._model.get_response(*edited.given(output_schema, tracing), **more))
+            edited = model_input.edited(shown, request)
+            responses.append(await self._model.get_response(**edited))
             return shown_output(responses[-1].output)
 
         answer = (await self._run_here().llm(shown, complete)).response
@@ -226,25 +219,14 @@ class GuardedModel(Model):
         response = responses[-1] if responses else ModelResponse(output=[], usage=usage, response_id=None)
         return replace(response, output=answered(response.output, answer), usage=usage)
 
-    async def stream_response(  # noqa: PLR0917 - the SDK's
-        self,
-        system_instructions: str | None,
-        input: Any,  # noqa: A002 - the SDK's name
-        model_settings: ModelSettings,
-        tools: list[Tool],
-        output_schema: Any,
-        handoffs: list[Handoff[Any, Any]],
-        tracing: Any,
-        **more: Any,
-    ) -> AsyncIterator[TResponseStreamEvent]:
-        model_input = ModelInput(system_instructions, input, model_settings, tools, handoffs)
-        shown = self._asked(model_input)
+    async def stream_response(self, *given: Any, **options: Any) -> AsyncIterator[TResponseStreamEvent]:
+        model_input, shown = self._asked(given, options)
         output: StreamedOutput | None = None
         async with self._run_here().model_call(shown) as decided:
             while decided.response is None:
-                edited = model_input.edited(shown, decided.request, partial(added_tool, self._run_here))
+                edited = model_input.edited(shown, decided.request)
                 output = StreamedOutput(decided.stream())
-                events = self._model.stream_response(*edited.given(output_schema, tracing), **more)
+                events = self._model.stream_response(**edited)
                 async with _closed_early(events):
                     async for event in events:
                         for passed in await output.passed(event):
@@ -254,8 +236,11 @@ class GuardedModel(Model):
         for event in of_hooks(answer) if output is None else output.rest(answer):
             yield event
 
-    def _asked(self, model_input: ModelInput) -> LLMRequest:
-        return model_input.shown(str(getattr(self._model, "model", "") or ""))
+    def _asked(self, given: Sequence[Any], options: Mapping[str, Any]) -> tuple[ModelInput, LLMRequest]:
+        """Returns a request, and how hooks see it. The SDK gives some of its arguments by position."""
+        arguments = {**dict(zip(_ARGUMENTS, given, strict=False)), **options}
+        model_input = ModelInput(arguments, partial(added_tool, self._run_here))
+        return model_input, model_input.shown(str(getattr(self._model, "model", "") or ""))
 
 
 @asynccontextmanager

@@ -9,9 +9,8 @@ from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, cast
 from uuid import uuid4
 
-from .. import LLMRequest, text_of
-from . import extra
-from .agent_run import Message, added_functions, function_call, function_tool, rebuilt
+from .. import LLMRequest
+from . import chat, extra
 
 with extra("openai-agents"):
     from agents import FunctionTool, Handoff, ItemHelpers
@@ -28,73 +27,63 @@ with extra("openai-agents"):
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from agents import ModelSettings, Tool, TResponseInputItem
+    from agents import Tool, TResponseInputItem
     from agents.items import TResponseOutputItem, TResponseStreamEvent
 
 
 class ModelInput:
-    """The part of a request that hooks can change."""
+    """A request to a model: the arguments of the SDK's models, by name."""
 
-    def __init__(
-        self,
-        instructions: str | None,
-        items: str | list[TResponseInputItem],
-        settings: ModelSettings,
-        tools: list[Tool],
-        handoffs: list[Handoff[Any, Any]],
-    ) -> None:
-        self._instructions = instructions
-        self._given = items
-        self._settings = settings
-        self._tools = tools
-        self._handoffs = handoffs
-
-    def given(self, output_schema: Any, tracing: Any) -> tuple[Any, ...]:
-        """Returns the arguments of the SDK's models."""
-        return self._instructions, self._given, self._settings, self._tools, output_schema, self._handoffs, tracing
+    def __init__(self, arguments: Mapping[str, Any], add: Callable[[chat.Message], FunctionTool]) -> None:
+        """`add` makes a tool that hooks added."""
+        self._arguments = arguments
+        self._add = add
+        self._offered = [*arguments["tools"]]
+        """The tools of the agent, without those that hooks added."""
 
     def shown(self, model: str) -> LLMRequest:
         """Returns the request as hooks see it."""
-        options = {key: value for key, value in self._settings.to_json_dict().items() if value is not None}
+        options = {
+            key: value for key, value in self._arguments["model_settings"].to_json_dict().items() if value is not None
+        }
         return LLMRequest(
             model=model,
             messages=[message for message, _ in self._messages],
-            tools=[*map(_tool, self._tools), *map(_tool, self._handoffs)],
+            tools=[_tool(tool) for tool in (*self._offered, *self._arguments["handoffs"])],
             options=options,
-            system_prompt=self._instructions,
+            system_prompt=self._arguments["system_instructions"],
         )
 
-    def edited(self, shown: LLMRequest, edited: LLMRequest, add: Callable[[Message], FunctionTool]) -> ModelInput:
-        """Returns the request with the changes of hooks. Anything unchanged is the SDK's own object.
+    def edited(self, shown: LLMRequest, edited: LLMRequest) -> dict[str, Any]:
+        """Returns the arguments with the changes of hooks. Anything unchanged is the SDK's own object.
 
-        `add` makes the tools that hooks added. Raises `PicohookError` for an added tool that is not a function.
+        Raises `PicohookError` for an added tool that is not a function.
         """
-        own, settings, tools, handoffs = self._given, self._settings, self._tools, self._handoffs
+        arguments = {**self._arguments, "system_instructions": edited.system_prompt}
         if edited.messages != shown.messages:
-            groups = rebuilt(shown.messages, [items for _, items in self._messages], edited.messages, _made)
-            own = [item for group in groups for item in group]
+            groups = chat.rebuilt(shown.messages, [items for _, items in self._messages], edited.messages, _made)
+            arguments["input"] = [item for group in groups for item in group]
         if edited.options != shown.options:
+            settings = arguments["model_settings"]
             names = {field.name for field in fields(settings)}
-            changed = {key: edited.options.get(key) for key in (edited.options.keys() | shown.options.keys()) & names}
-            settings = replace(
-                settings, **{key: value for key, value in changed.items() if shown.options.get(key) != value}
-            )
+            changed = {name: value for name, value in chat.changed_options(shown, edited).items() if name in names}
+            arguments["model_settings"] = replace(settings, **changed)
         if edited.tools != shown.tools:
-            left = [(tool.get("function") or tool) for tool in edited.tools]
-            new = [add(tool) for tool in added_functions(shown.tools, edited.tools)]
-            names = {tool.name for tool in new}
-            tools = [*_left([tool for tool in tools if tool.name not in names], left), *new]
-            handoffs = _left(handoffs, left)
+            own = [*self._offered, *arguments["handoffs"]]
+            left = chat.edited_tools(shown, edited, own, self._add, _redescribed)
+            tools = arguments["tools"] = [tool for tool in left if not isinstance(tool, Handoff)]
+            arguments["handoffs"] = [tool for tool in left if isinstance(tool, Handoff)]
             # In this list, the SDK looks up the tools that the model calls.
-            self._tools[:] = [*(tool for tool in self._tools if tool.name not in names), *new]
-        return ModelInput(edited.system_prompt, own, settings, tools, handoffs)
+            names = {tool.name for tool in self._offered}
+            self._arguments["tools"][:] = [*self._offered, *(tool for tool in tools if tool.name not in names)]
+        return arguments
 
     @property
-    def _messages(self) -> list[tuple[Message, list[TResponseInputItem]]]:
+    def _messages(self) -> list[tuple[chat.Message, list[TResponseInputItem]]]:
         """The messages, each with its items. The calls of one response are one message."""
-        messages: list[tuple[Message, list[TResponseInputItem]]] = []
-        for item in ItemHelpers.input_to_new_input_list(self._given):
-            shown = cast(Message, item)
+        messages: list[tuple[chat.Message, list[TResponseInputItem]]] = []
+        for item in ItemHelpers.input_to_new_input_list(self._arguments["input"]):
+            shown = cast(chat.Message, item)
             message = _message(shown)
             if messages and shown.get("type") == "function_call" and _takes_calls(messages[-1][0]):
                 last, items = messages[-1]
@@ -107,43 +96,37 @@ class ModelInput:
         return messages
 
 
-def _takes_calls(message: Message) -> bool:
+def _takes_calls(message: chat.Message) -> bool:
     return message["role"] == "assistant" and "type" not in message
 
 
-def _tool(tool: Tool | Handoff[Any, Any]) -> Message:
+def _tool(tool: Tool | Handoff[Any, Any]) -> chat.Message:
     if isinstance(tool, Handoff):
-        return function_tool(tool.tool_name, tool.tool_description, tool.input_json_schema)
+        return chat.function_tool(tool.tool_name, tool.tool_description, tool.input_json_schema)
     if isinstance(tool, FunctionTool):
-        return function_tool(tool.name, tool.description, tool.params_json_schema)
+        return chat.function_tool(tool.name, tool.description, tool.params_json_schema)
     return {"type": type(tool).__name__, "name": tool.name}
 
 
-def _left(tools: Sequence[Any], left: Sequence[Message]) -> list[Any]:
-    """Returns the tools or handoffs that hooks kept, with the descriptions of hooks."""
-    described = {tool.get("name"): tool for tool in left}
-    kept = []
-    for tool in tools:
-        shown = _tool(tool)
-        shown = shown.get("function") or shown
-        told = described.get(shown["name"])
-        if told is not None and told != shown and isinstance(tool, FunctionTool):
-            tool = copy.copy(tool)  # noqa: PLW2901
-            tool.description = told.get("description") or ""
-            tool.params_json_schema = told.get("parameters") or tool.params_json_schema
-        kept += [] if told is None else [tool]
-    return kept
+def _redescribed(tool: Any, described: Mapping[str, Any]) -> Any:
+    """Returns the tool with the description of hooks. A handoff, or a tool that is no function, keeps its own."""
+    if not isinstance(tool, FunctionTool):
+        return tool
+    changed = copy.copy(tool)
+    changed.description = described.get("description") or ""
+    changed.params_json_schema = described.get("parameters") or tool.params_json_schema
+    return changed
 
 
 # Messages.
 
 
-def _message(item: Message) -> Message:
+def _message(item: chat.Message) -> chat.Message:
     match item.get("type", "message"):
         case "message":
             return {"role": item["role"], "content": _content(item["content"])}
         case "function_call":
-            call = function_call(item["name"], item["arguments"], item["call_id"])
+            call = chat.function_call(item["name"], item["arguments"], item["call_id"])
             return {"role": "assistant", "content": "", "tool_calls": [call]}
         case "function_call_output":
             return {"role": "tool", "tool_call_id": item["call_id"], "content": _content(item["output"])}
@@ -157,9 +140,9 @@ def _content(content: Any) -> Any:
     return content
 
 
-def _made(message: Message) -> list[TResponseInputItem]:
+def _made(message: chat.Message) -> list[TResponseInputItem]:
     """Returns the items of a message that a hook wrote."""
-    items: list[Message] = []
+    items: list[chat.Message] = []
     if message.get("role") == "tool":
         items.append(
             {"type": "function_call_output", "call_id": message.get("tool_call_id"), "output": message["content"]}
@@ -170,29 +153,24 @@ def _made(message: Message) -> list[TResponseInputItem]:
     return cast("list[TResponseInputItem]", items)
 
 
-def shown_output(output: Sequence[TResponseOutputItem]) -> Message:
+def shown_output(output: Sequence[TResponseOutputItem]) -> chat.Message:
     """Returns the output of the model as hooks see it."""
     texts = [ItemHelpers.extract_text(item) or "" for item in output if isinstance(item, ResponseOutputMessage)]
-    message: Message = {"content": "".join(texts)}
-    if calls := [item for item in output if isinstance(item, ResponseFunctionToolCall)]:
-        message["tool_calls"] = [function_call(call.name, call.arguments, call.call_id) for call in calls]
-    return message
+    calls = [item for item in output if isinstance(item, ResponseFunctionToolCall)]
+    return chat.model_message(
+        "".join(texts), [chat.function_call(call.name, call.arguments, call.call_id) for call in calls]
+    )
 
 
 def answered(output: Sequence[TResponseOutputItem], answer: Mapping[str, Any]) -> list[TResponseOutputItem]:
     """Returns the output with the changes of hooks. Anything unchanged is the SDK's own object."""
-    shown = shown_output(output)
-    items = list(output)
-    text = text_of(answer)
-    if text != shown["content"]:
-        items = [item for item in items if not isinstance(item, ResponseOutputMessage)]
-        items += [_text_item(text)] if text else []
-    calls = answer.get("tool_calls") or []
-    if calls != shown.get("tool_calls", []):
-        own = [item for item in items if isinstance(item, ResponseFunctionToolCall)]
-        others = [item for item in items if not isinstance(item, ResponseFunctionToolCall)]
-        items = [*others, *rebuilt(shown.get("tool_calls", []), own, calls, _made_call)]
-    return items
+    return chat.edited_parts(
+        output,
+        shown_output(output),
+        answer,
+        {"content": (lambda item: isinstance(item, ResponseOutputMessage), _text_item)},
+        (lambda item: isinstance(item, ResponseFunctionToolCall), _made_call),
+    )
 
 
 def _text_item(text: str) -> ResponseOutputMessage:
@@ -202,7 +180,7 @@ def _text_item(text: str) -> ResponseOutputMessage:
     )
 
 
-def _made_call(call: Message) -> ResponseFunctionToolCall:
+def _made_call(call: chat.Message) -> ResponseFunctionToolCall:
     function = call.get("function") or call
     arguments = function.get("arguments") or {}
     text = arguments if isinstance(arguments, str) else json.dumps(arguments)

@@ -17,8 +17,9 @@ from pydantic_core import SchemaValidator, core_schema, to_jsonable_python
 
 from .. import Continue, PausedError, PicohookError, ToolResult
 from . import extra
-from .agent_run import AgentRun, current_run, require_named, tool_call
-from .pydantic_ai_messages import added_tools, request_of, shown_answer, text_of, with_answer, with_edits
+from .agent_run import AgentRun, current_run, having, require_named
+from .chat import added_functions, tool_call
+from .pydantic_ai_messages import made_tool, request_of, shown_answer, shown_prompt, with_answer, with_edits
 from .pydantic_ai_stream import GuardedStream, text_in
 
 with extra("pydantic-ai"):
@@ -118,7 +119,7 @@ class Picohook(AbstractCapability[AgentDepsT]):
         run = AgentRun(
             self.host,
             ctx.conversation_id or ctx.run_id or "",
-            text_of(ctx.prompt),
+            shown_prompt(ctx.prompt),
             agent_id=self.agent_id or (ctx.agent.name if ctx.agent else None) or "",
             turn_id=ctx.run_id,
             signals=SIGNALS,
@@ -129,11 +130,8 @@ class Picohook(AbstractCapability[AgentDepsT]):
     async def wrap_run(self, ctx: RunContext[AgentDepsT], *, handler: WrapRunHandler) -> AgentRunResult[Any]:
         del ctx
         async with self._running as run:
-            token = _AROUND.set(run)
-            try:
+            with having(_AROUND, run):
                 return await handler()
-            finally:
-                _AROUND.reset(token)
 
     async def wrap_output_process(
         self, ctx: RunContext[AgentDepsT], *, output_context: OutputContext, output: Any, handler: Any
@@ -427,8 +425,8 @@ class _GuardedModel(WrapperModel):
         parameters: ModelRequestParameters,
     ) -> tuple[list[ModelMessage], ModelSettings | None, ModelRequestParameters]:
         """Returns the request with the changes of hooks, and add their tools to the step."""
-        for definition in added_tools(llm_request, edited):
-            self._step.add(definition)
+        for function in added_functions(llm_request, edited):
+            self._step.add(made_tool(function))
         return with_edits(edited, llm_request, messages, settings, parameters)
 
     def _answer(self, responses: list[ModelResponse], answer: Mapping[str, Any]) -> ModelResponse:

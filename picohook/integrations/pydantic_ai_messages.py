@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pydantic_core import to_jsonable_python
 
-from .. import LLMRequest
-from . import extra
-from .agent_run import Message, added_functions, function_call, function_tool, rebuilt, tool_call
+from .. import LLMRequest, calls_of, text_of
+from . import chat, extra
 
 with extra("pydantic-ai"):
     from pydantic_ai.messages import (
@@ -60,43 +59,30 @@ def with_edits(
 ) -> tuple[list[ModelMessage], ModelSettings | None, ModelRequestParameters]:
     """Returns the request with the changes of hooks. Anything unchanged is the framework's own object."""
     if edited.messages != shown.messages:
-        messages = _rebuilt_messages(messages, edited.messages)
+        messages = _rebuilt_messages(messages, shown, edited)
     if edited.options != shown.options:
-        changed = {key: value for key, value in edited.options.items() if shown.options.get(key) != value}
-        same = {key: value for key, value in (settings or {}).items() if key in edited.options}
-        settings = cast(ModelSettings, {**same, **changed})
+        settings = cast(ModelSettings, chat.edited_settings(settings or {}, shown, edited))
     if edited.system_prompt != shown.system_prompt:
         parts = [InstructionPart(content=edited.system_prompt)] if edited.system_prompt else []
         parameters = replace(parameters, instruction_parts=parts)
     if edited.tools != shown.tools:
-        known = {tool.name: tool for tool in (*parameters.function_tools, *added_tools(shown, edited))}
-        described = [tool.get("function") or tool for tool in edited.tools]
-        tools = [
-            _redescribed(known[function["name"]], function) for function in described if function.get("name") in known
-        ]
+        tools = chat.edited_tools(shown, edited, parameters.function_tools, made_tool, _redescribed)
         parameters = replace(parameters, function_tools=tools)
     return messages, settings, parameters
 
 
-def added_tools(shown: LLMRequest, edited: LLMRequest) -> list[ToolDefinition]:
-    """Returns the tools that hooks added. Hooks answer their calls."""
-    return [
-        ToolDefinition(
-            name=described["name"],
-            description=described.get("description"),
-            parameters_json_schema=described.get("parameters") or {"type": "object", "properties": {}},
-        )
-        for described in added_functions(shown.tools, edited.tools)
-    ]
+def made_tool(function: chat.Message) -> ToolDefinition:
+    """Returns the tool that a hook added. The hook answers its calls."""
+    return ToolDefinition(
+        name=function["name"], description=function["description"], parameters_json_schema=function["parameters"]
+    )
 
 
-def _tool(tool: ToolDefinition) -> Message:
-    return function_tool(tool.name, tool.description, tool.parameters_json_schema)
+def _tool(tool: ToolDefinition) -> chat.Message:
+    return chat.function_tool(tool.name, tool.description, tool.parameters_json_schema)
 
 
 def _redescribed(tool: ToolDefinition, described: Mapping[str, Any]) -> ToolDefinition:
-    if described == _tool(tool)["function"]:
-        return tool
     parameters = described.get("parameters") or tool.parameters_json_schema
     return replace(tool, description=described.get("description"), parameters_json_schema=parameters)
 
@@ -104,8 +90,8 @@ def _redescribed(tool: ToolDefinition, described: Mapping[str, Any]) -> ToolDefi
 # Messages.
 
 
-def _messages(messages: Sequence[ModelMessage]) -> list[tuple[Message, _Part]]:
-    shown: list[tuple[Message, _Part]] = []
+def _messages(messages: Sequence[ModelMessage]) -> list[tuple[chat.Message, _Part]]:
+    shown: list[tuple[chat.Message, _Part]] = []
     for message in messages:
         if isinstance(message, ModelResponse):
             shown.append(({"role": "assistant", **shown_answer(message)}, (None, message)))
@@ -114,7 +100,7 @@ def _messages(messages: Sequence[ModelMessage]) -> list[tuple[Message, _Part]]:
     return shown
 
 
-def _part(part: Any) -> Message:
+def _part(part: Any) -> chat.Message:
     match part:
         case SystemPromptPart():
             return {"role": "system", "content": part.content}
@@ -130,17 +116,22 @@ def _part(part: Any) -> Message:
     return {"role": "system", "type": part.part_kind, "content": ""}  # a part for the framework alone
 
 
-def _item(item: Any) -> Message:
+def shown_prompt(prompt: str | Sequence[Any] | None) -> str:
+    """Returns the text of a prompt."""
+    return text_of(_part(UserPromptPart(prompt or "")))
+
+
+def _item(item: Any) -> chat.Message:
     if isinstance(item, str):
         return {"type": "text", "text": item}
     shown = to_jsonable_python(item, fallback=str, exclude={"data"}, bytes_mode="base64")
     return {"type": item.kind, **shown} if isinstance(shown, dict) else {"type": item.kind}
 
 
-def _rebuilt_messages(messages: Sequence[ModelMessage], edited: Sequence[Message]) -> list[ModelMessage]:
-    pairs = _messages(messages)
+def _rebuilt_messages(messages: Sequence[ModelMessage], shown: LLMRequest, edited: LLMRequest) -> list[ModelMessage]:
+    parts = [part for _, part in _messages(messages)]
     result: list[ModelMessage] = []
-    for request, part in rebuilt([shown for shown, _ in pairs], [own for _, own in pairs], edited, _made):
+    for request, part in chat.rebuilt(shown.messages, parts, edited.messages, _made):
         if isinstance(part, ModelResponse):
             result.append(part)
         elif result and isinstance(last := result[-1], ModelRequest):
@@ -150,9 +141,9 @@ def _rebuilt_messages(messages: Sequence[ModelMessage], edited: Sequence[Message
     return result
 
 
-def _made(message: Message) -> _Part:
+def _made(message: chat.Message) -> _Part:
     """Returns the part, or the response, for a message that a hook wrote."""
-    content = text_of(message.get("content") or "")
+    content = text_of(message)
     match message.get("role"):
         case "assistant":
             return None, with_answer(ModelResponse(parts=[]), message)
@@ -163,46 +154,34 @@ def _made(message: Message) -> _Part:
     return None, UserPromptPart(content)
 
 
-def shown_answer(response: ModelResponse) -> Message:
+def shown_answer(response: ModelResponse) -> chat.Message:
     """Returns a response as hooks see it."""
-    message: Message = {"content": "".join(part.content for part in response.parts if isinstance(part, TextPart))}
-    if thoughts := "".join(part.content for part in response.parts if isinstance(part, ThinkingPart)):
-        message["reasoning_content"] = thoughts
-    if calls := [part for part in response.parts if isinstance(part, ToolCallPart)]:
-        message["tool_calls"] = [
-            function_call(part.tool_name, part.args_as_json_str(), part.tool_call_id) for part in calls
-        ]
-    return message
+    return chat.model_message(
+        "".join(part.content for part in response.parts if isinstance(part, TextPart)),
+        [
+            chat.function_call(part.tool_name, part.args_as_json_str(), part.tool_call_id)
+            for part in response.parts
+            if isinstance(part, ToolCallPart)
+        ],
+        "".join(part.content for part in response.parts if isinstance(part, ThinkingPart)),
+    )
 
 
 def with_answer(response: ModelResponse, answer: Mapping[str, Any]) -> ModelResponse:
     """Returns the response with the changes of hooks. Anything unchanged is the framework's own object."""
-    shown = shown_answer(response)
-    parts = list(response.parts)
-    for key, kind in (("reasoning_content", ThinkingPart), ("content", TextPart)):
-        text = text_of(answer.get(key) or "")
-        if text != shown.get(key, ""):
-            index = next((index for index, part in enumerate(parts) if isinstance(part, kind)), len(parts))
-            parts = [part for part in parts if not isinstance(part, kind)]
-            parts[index:index] = [kind(text)] if text else []
-    calls = answer.get("tool_calls") or []
-    if calls != shown.get("tool_calls", []):
-        own = [part for part in parts if isinstance(part, ToolCallPart)]
-        others = [part for part in parts if not isinstance(part, ToolCallPart)]
-        parts = [*others, *rebuilt(shown.get("tool_calls", []), own, calls, _made_call)]
+    parts: list[Any] = chat.edited_parts(
+        response.parts,
+        shown_answer(response),
+        answer,
+        {
+            "reasoning_content": (lambda part: isinstance(part, ThinkingPart), ThinkingPart),
+            "content": (lambda part: isinstance(part, TextPart), TextPart),
+        },
+        (lambda part: isinstance(part, ToolCallPart), _made_call),
+    )
     return replace(response, parts=parts or [TextPart("")])
 
 
-def _made_call(call: Message) -> ToolCallPart:
-    function = call.get("function") or call
-    made = tool_call(function.get("name", ""), function.get("arguments"), call.get("id"))
+def _made_call(call: chat.Message) -> ToolCallPart:
+    (made,) = calls_of({"tool_calls": [call]})
     return ToolCallPart(made.tool, made.arguments, *([made.tool_call_id] if made.tool_call_id else []))
-
-
-def text_of(content: Any) -> str:
-    """Returns the text of a message's content."""
-    if isinstance(content, str):
-        return content
-    parts = content if isinstance(content, list | tuple) else ()
-    texts = (part.get("text", "") if isinstance(part, dict) else part for part in parts)
-    return "".join(text for text in texts if isinstance(text, str))
