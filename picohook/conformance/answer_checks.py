@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from ..model.apply_edit import apply_edit
 from ..model.conversation import text_of
 from ..model.decisions import Modify, Respond
-from ..model.payloads import LLMResponse
 from ..model.replies import read_decision
 from ..model.stages import AFTER_LLM, STAGES
 from ..wire import words
@@ -152,9 +151,7 @@ def first(answer: ReceivedAnswer) -> None:
     """Require that this is the first line."""
     earliest = answer.process.lines[0]
     if earliest.message != answer.message:
-        raise Failed(
-            "the answer to hook.hello as its first line", f"it wrote {shown(earliest.data.decode('utf-8', 'replace'))}"
-        )
+        raise Failed("the answer to hook.hello as its first line", f"it wrote {shown(earliest.data)}")
 
 
 def named(answer: ReceivedAnswer) -> None:
@@ -185,9 +182,7 @@ def decision(answer: ReceivedAnswer) -> None:
     _require_claim(answer)
     result(answer)
     try:
-        decided = read_decision(stage, answer.result)
-        payload = stage.payload.model_validate(answer.params)
-        apply_edit(stage, payload, getattr(decided, "changes", {}), getattr(decided, "patch", None))
+        decided, payload, _ = _edited(stage, answer)
         if isinstance(decided, Respond) and stage.result is not None:
             stage.result(payload, decided.result)
     except ValueError as error:
@@ -212,9 +207,7 @@ def part(answer: ReceivedAnswer) -> None:
     if not answer.offers(words.STREAM):
         raise Skipped("its hello does not offer `stream`")
     decision(answer)
-    payload = LLMResponse.model_validate(answer.params)
-    decided = read_decision(AFTER_LLM, answer.result)
-    edited = apply_edit(AFTER_LLM, payload, getattr(decided, "changes", {}), getattr(decided, "patch", None))
+    _, payload, edited = _edited(AFTER_LLM, answer)
     seen = payload.released or 0
     if text_of(edited.response)[:seen] != text_of(payload.response)[:seen]:
         raise answer.fail(f"a decision that keeps the first {seen} characters")
@@ -248,6 +241,17 @@ def pong(answer: ReceivedAnswer) -> None:
 def _require_claim(answer: ReceivedAnswer) -> None:
     if answer.unknown_method and not answer.claimed:
         raise Skipped(f"it does not serve {answer.stage}")
+
+
+def _edited(stage: Stage[Any], answer: ReceivedAnswer) -> tuple[Decision, Any, Any]:
+    """Returns the decision, the payload, and the payload as the decision leaves it. Raises `ValueError`."""
+    decided = read_decision(stage, answer.result)
+    payload = stage.payload.model_validate(answer.params)
+    return (
+        decided,
+        payload,
+        apply_edit(stage, payload, getattr(decided, "changes", {}), getattr(decided, "patch", None)),
+    )
 
 
 def _members(value: Any) -> Mapping[str, Any]:

@@ -17,7 +17,6 @@ from ..wire import words
 from ..wire.answer_fields import misspelled, understand
 from ..wire.text import cut, escape
 from .outcome import shown
-from .process import is_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -77,11 +76,11 @@ def id_2(output: Output) -> str | None:
 
 def id_3(output: Output) -> str | None:
     """Every answer has the id of a message that was sent."""
-    known = [request_id for request_id in output.sent if type(request_id) is int]
+    known = {request_id for request_id in output.sent if type(request_id) is int}
     for message in output.answers:
         request_id = message.get("id")
         unreadable = request_id is None and message.get("error") is not None
-        if not unreadable and not any(is_id(request_id, one) for one in known):
+        if not unreadable and not (type(request_id) is int and request_id in known):
             return f"no request has the id of {shown(message)}"
     return None
 
@@ -111,7 +110,7 @@ def reply_3(output: Output) -> str | None:
 def reply_4(output: Output) -> str | None:
     """No object has a key twice."""
     doubled = ((key, line) for line in output.lines for key in _oddities(line)[0])
-    return next((f"the key `{key}` is there twice: {_text(line)}" for key, line in doubled), None)
+    return next((f"the key `{key}` is there twice: {shown(line.data)}" for key, line in doubled), None)
 
 
 def reply_5(output: Output) -> str | None:
@@ -122,7 +121,7 @@ def reply_5(output: Output) -> str | None:
             told = {words.LOG: "log", words.PROGRESS: "progress"}.get(message["method"], "")
             if "id" in message or offered.get(told) is not True:
                 return f"it sent {shown(message)}"
-        elif is_id(message.get("id"), 1) and isinstance(message.get("result"), dict):
+        elif type(message.get("id")) is int and message["id"] == 1 and isinstance(message.get("result"), dict):
             given = message["result"].get("capabilities")
             offered = given if isinstance(given, dict) else {}
     return None
@@ -153,7 +152,7 @@ def stage_11(output: Output) -> str | None:
 
 def stdout_1(output: Output) -> str | None:
     """Every line is a JSON object."""
-    return next((f"it wrote {_text(line)}" for line in output.lines if line.ended and line.message is None), None)
+    return next((f"it wrote {shown(line.data)}" for line in output.lines if line.ended and line.message is None), None)
 
 
 def stdout_2(output: Output) -> str | None:
@@ -162,30 +161,30 @@ def stdout_2(output: Output) -> str | None:
         try:
             text = line.data.decode()
         except UnicodeDecodeError as error:
-            return f"it wrote {_text(line)}: {error.reason}"
+            return f"it wrote {shown(line.data)}: {error.reason}"
         if text.startswith("\ufeff"):
-            return f"it wrote a byte order mark: {_text(line)}"
+            return f"it wrote a byte order mark: {shown(line.data)}"
         if line.message is not None and _HALF_PAIR.search(json.dumps(line.message, ensure_ascii=False)):
-            return f"it wrote half a surrogate pair: {_text(line)}"
+            return f"it wrote half a surrogate pair: {shown(line.data)}"
     return None
 
 
 def stdout_3(output: Output) -> str | None:
     """Every number is one of JSON's."""
     odd = ((number, line) for line in output.lines for number in _oddities(line)[1])
-    return next((f"it wrote {number}: {_text(line)}" for number, line in odd), None)
+    return next((f"it wrote {number}: {shown(line.data)}" for number, line in odd), None)
 
 
 def stdout_4(output: Output) -> str | None:
     """The last line ends with a newline."""
-    return next((f"its last line has no newline: {_text(line)}" for line in output.lines if not line.ended), None)
+    return next((f"its last line has no newline: {shown(line.data)}" for line in output.lines if not line.ended), None)
 
 
 def stdout_5(output: Output) -> str | None:
     """No line is longer than what its host reads."""
     most = output.longest_line
     long = (line for line in output.lines if len(line.data) > most)
-    return next((f"it wrote a line of {len(line.data)} bytes, past {most}: {_text(line)}" for line in long), None)
+    return next((f"it wrote a line of {len(line.data)} bytes, past {most}: {shown(line.data)}" for line in long), None)
 
 
 def _first_bad(messages: Iterable[dict[str, Any]], good: Callable[[dict[str, Any]], bool]) -> str | None:
@@ -209,10 +208,6 @@ def _oddities(line: OutputLine) -> tuple[list[str], list[str]]:
         text = line.data.decode("utf-8-sig", "replace")
         json.loads(text, object_pairs_hook=build, parse_float=number, parse_constant=odd.append)
     return doubled, odd
-
-
-def _text(line: OutputLine) -> str:
-    return shown(line.data.decode("utf-8", "backslashreplace"))
 
 
 LINE_CHECKS: dict[str, Callable[[Output], str | None]] = {

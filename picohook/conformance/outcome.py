@@ -49,9 +49,9 @@ def difference(wanted: Any, found: Any, place: str) -> str | None:
 
 
 def shown(value: Any) -> str:
-    """Returns a value as JSON that can be shown: cut, and with control characters escaped."""
+    """Returns a value as JSON that can be shown: cut, and with control characters escaped. Bytes are shown as text."""
     try:
-        text = json.dumps(value, ensure_ascii=False)
+        text = json.dumps(value, ensure_ascii=False, default=lambda data: data.decode("utf-8", "backslashreplace"))
     except RecursionError:
         text = "JSON that is nested too deeply to show"
     short = cut(text, SHOWN_OF_TEXT)

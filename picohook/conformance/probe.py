@@ -100,7 +100,7 @@ class Probe:
 
     def _read(self, line: bytes) -> None:
         if self._deaf:
-            shown_line = f"it wrote {shown(line.decode('utf-8', 'backslashreplace'))}"
+            shown_line = f"it wrote {shown(line)}"
             self._check(self._deaf, _is_object(line), shown_line)
             return
         message = self._message(line)
@@ -127,7 +127,7 @@ class Probe:
                 odd.append("a key is there twice")
             return dict(pairs)
 
-        shown_line = f"it wrote {shown(line.decode('utf-8', 'backslashreplace'))}"
+        shown_line = f"it wrote {shown(line)}"
         try:
             message = json.loads(line.decode(), object_pairs_hook=build, parse_constant=odd.append)
         except (ValueError, RecursionError):
@@ -287,11 +287,9 @@ class Probe:
         """Make the checks that need the end of the input, and save the report. Raises `PicohookError` if that fails."""
         rest = self._streams.rest
         if self._deaf in self._seen:
-            self._check(self._deaf, not rest, f"its last bytes were {shown(rest.decode('utf-8', 'backslashreplace'))}")
+            self._check(self._deaf, not rest, f"its last bytes were {shown(rest)}")
         if not self._acting:  # the host may end a hook that misbehaves in any way
-            self._check(
-                "HOST-LINE-2", not rest, f"its last bytes were {shown(rest.decode('utf-8', 'backslashreplace'))}"
-            )
+            self._check("HOST-LINE-2", not rest, f"its last bytes were {shown(rest)}")
             self._check("HOST-END-1", not signalled, "it sent SIGTERM while the input was open")
         self._save(complete=True)
 

@@ -24,7 +24,7 @@ from ..protocol.raw_line import RawLine, RawLineSplitter
 from ..wire.text import escape, last_words
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Sequence
     from types import TracebackType
 
 CHUNK = 1 << 16
@@ -173,7 +173,7 @@ class HookProcess:
     def finish(self) -> None:
         """Close its input, and read its output to the end or until the grace has passed."""
         self.close()
-        self._until(_never, self.grace)
+        self._until(lambda: False, self.grace)
         for lines in (self._to_it, self._from_it):
             lines.close()
         if self._unended:
@@ -182,7 +182,7 @@ class HookProcess:
 
     def ended(self) -> int | None:
         """Returns its exit code, as in `subprocess`; None if it does not end within the grace."""
-        self._until(_never, self.grace, to_end=True)
+        self._until(lambda: False, self.grace, to_end=True)
         try:
             return self._process.wait(0 if self._pidfd >= 0 else self.grace)
         except subprocess.TimeoutExpired:
@@ -259,33 +259,24 @@ class HookProcess:
             ready = {fd for fd, _ in poll.poll(max(0.0, deadline - time.monotonic()) * 1000)}
             if not ready:
                 return
-            self._read(ready)
-            if self._pidfd in ready:
-                self._drain()
+            for fd in ready & {self._stdout, self._stderr}:
+                self._read(fd)
+            if self._pidfd in ready:  # a grandchild may hold its pipes open: they are read as far as they go
+                for fd in self._open & {self._stdout, self._stderr}:
+                    while self._read(fd):
+                        pass
+                self._open.clear()
 
-    def _read(self, ready: Collection[int]) -> None:
-        for fd in (self._stdout, self._stderr):
-            if fd in ready and fd in self._open:
-                try:
-                    data = os.read(fd, CHUNK)
-                except BlockingIOError:
-                    continue
-                if not data:
-                    self._open.discard(fd)
-                self._take(fd, data)
-
-    def _drain(self) -> None:
-        """Read the rest of its pipes. It has ended, but a grandchild may hold them open."""
-        for fd in (self._stdout, self._stderr):
-            while fd in self._open:
-                try:
-                    data = os.read(fd, CHUNK)
-                except BlockingIOError:
-                    data = b""
-                if not data:
-                    self._open.discard(fd)
-                self._take(fd, data)
-        self._open -= {self._stdin, self._pidfd}
+    def _read(self, fd: int) -> bool:
+        """Read a pipe once. Returns whether there was something to read."""
+        try:
+            data = os.read(fd, CHUNK)
+        except BlockingIOError:
+            return False
+        if not data:
+            self._open.discard(fd)
+        self._take(fd, data)
+        return bool(data)
 
     def _take(self, fd: int, data: bytes) -> None:
         if fd == self._stderr:
@@ -314,12 +305,3 @@ def _why(program: str, error: Exception) -> str:
         case errno.ENOENT if os.path.exists(program):
             return "the interpreter that its first line names does not exist"
     return str(getattr(error, "strerror", None) or error)
-
-
-def _never() -> bool:
-    return False
-
-
-def is_id(given: object, request_id: int) -> bool:
-    """Whether this is the id. 2.0 and "2" are not 2; true is not 1."""
-    return type(given) is int and given == request_id
