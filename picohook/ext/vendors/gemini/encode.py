@@ -9,11 +9,9 @@ from ....model.payloads import Compaction, Finish, LLMRequest, LLMResponse, Prom
 from ..contract import HandlerInput
 from ..tools import known_name
 from .events import TOOLS
-from .model import shown_request, shown_response
+from .model import name_of, shown_request, shown_response
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from ....model.events import Event
     from ....model.payloads import Payload
     from ..contract import Facts
@@ -38,12 +36,6 @@ def tell(event: str, payload: Payload | Event, call: ShownCall | None, facts: Fa
     return HandlerInput(
         {**common, **_fields(event, payload, call, facts)}, call, {"GEMINI_SESSION_ID": session}, names=names
     )
-
-
-def name_of(tool: Mapping[str, Any]) -> str:
-    """The name of a tool of a request."""
-    function = tool.get("function")
-    return str((function if isinstance(function, dict) else tool).get("name") or "")
 
 
 def _fields(event: str, payload: Payload | Event, call: ShownCall | None, facts: Facts) -> dict[str, Any]:

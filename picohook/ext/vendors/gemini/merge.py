@@ -15,8 +15,7 @@ from ....model.payloads import LLMRequest, LLMResponse, ToolReturn
 from ..contract import GroupAnswer
 from ..merging import UNEXPLAINED, for_user, let_pass, notes_of, reason_of
 from .events import EVENTS, LAST_DECIDES
-from .model import changed_request, text_of_response
-from .tool_selection import selected_tools
+from .model import changed_request, selected_tools, text_of_response
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

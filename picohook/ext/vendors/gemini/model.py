@@ -1,4 +1,7 @@
-"""Requests to a model and its answers, in the form that Gemini CLI's handlers read and write, which has only texts."""
+"""Requests to a model and its answers, in the form that Gemini CLI's handlers read and write, which has only texts.
+
+What handlers say about the tools that a model may call is joined here, too.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,9 @@ from ....model.conversation import text_of
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from ....model.payloads import LLMRequest
+
+_MODES = ("AUTO", "ANY", "NONE")
 _ROLES = {"assistant": "model", "model": "model", "system": "system", "user": "user"}
 _SETTINGS = {"temperature": "temperature", "maxOutputTokens": "max_tokens", "topP": "top_p", "topK": "top_k"}
 """The settings of a request, each with the name of its option in picohook."""
@@ -104,3 +110,36 @@ def text_of_response(response: Mapping[str, Any]) -> str | None:
     if len(strings) < len(texts):
         raise HookReplyError("`llm_response` has a part that is not a text")
     return "".join(strings)
+
+
+def name_of(tool: Mapping[str, Any]) -> str:
+    """The name of a tool of a request."""
+    function = tool.get("function")
+    return str((function if isinstance(function, dict) else tool).get("name") or "")
+
+
+def selected_tools(
+    configs: Sequence[Mapping[str, Any]], request: LLMRequest, shown: Mapping[str, str]
+) -> dict[str, Any]:
+    """The changes of the request.
+
+    If a handler says NONE, no tool is left. Otherwise all tools that a handler names are left, or every tool if no handler
+    names one. ANY makes the model call a tool. `shown` has the handlers' name for each tool. Raises `HookReplyError` if a
+    config is malformed.
+    """
+    names: set[str] = set()
+    for config in configs:
+        if config.get("mode") not in {None, *_MODES}:
+            raise HookReplyError(f"`toolConfig.mode` is not one of {', '.join(_MODES)}")
+        allowed = config.get("allowedFunctionNames") or []
+        if not isinstance(allowed, list) or not all(isinstance(name, str) for name in allowed):
+            raise HookReplyError("`toolConfig.allowedFunctionNames` is not a list of names")
+        names.update(allowed)
+    modes = {config.get("mode") for config in configs}
+    if "NONE" in modes:
+        return {"tools": []} if request.tools else {}
+    left = [tool for tool in request.tools if not names or not names.isdisjoint({name_of(tool), shown[name_of(tool)]})]
+    changes: dict[str, Any] = {"tools": left} if left != request.tools else {}
+    if "ANY" in modes and left:
+        changes["options"] = {**request.options, "tool_choice": "required"}
+    return changes
