@@ -34,6 +34,9 @@ def nodes(kind, words):
 
 def text_of(message: ast.expr) -> str:
     """A message with `...` for what is filled in; empty where it is not written there."""
+    if isinstance(message, ast.Call) and ast.unparse(message.func) == "needs":
+        what, package, _extra = map(text_of, message.args)
+        return f"{what} needs {package}: ..."
     parts = message.values if isinstance(message, ast.JoinedStr) else [message]
     if not all(isinstance(part, ast.Constant | ast.FormattedValue) for part in parts):
         return ""
