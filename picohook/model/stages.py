@@ -1,4 +1,4 @@
-"""The stages, one row each. A new stage is a row here, a payload class in `payloads`, and a method of `Engine` that asks it.
+"""The stages, one row each. A new stage is a row here, a payload class in `payloads`, and a method of `Asker` that asks it.
 
 The configuration, the protocol, `picohook new` and `call`, the conformance kit, servers and the metrics read the rows.
 """
