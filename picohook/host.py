@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from .engine.lifecycle import MountedHooks
     from .engine.status import Reloaded
     from .engine.used_pauses import UsedPauses
+    from .ext.prompt.model import Complete
     from .ext.proof.prover import ProofOfLife
     from .hooks.base import Hook
     from .model.proof import Proof
@@ -39,6 +40,8 @@ class ExtensionSettings(TypedDict, total=False):
 
     audit: str | os.PathLike[str] | None
     """The file of an audit log to keep, besides those of the configuration."""
+    complete: Complete | None
+    """Asks the model for hooks with a `prompt`. Without it, they ask the model that the configuration names."""
     control: str | os.PathLike[str] | None
     """The path of a Unix socket through which the running host can be inspected and controlled."""
     otel: bool
@@ -181,12 +184,11 @@ class Host(Engine, Caller):
     ) -> Self:
         from .projects.source import Source  # hosts built in code do without
 
-        source = Source(read, *places, asks_models=settings.get("complete") is None)
+        source = Source(read, *places)
         config = source.layers = source.read()
         return cls(
             config.hooks,
             timeouts=config.timeouts,
-            model_of=source.model_of,
             verify=None if trusted else source.verify,
             _source=source,
             _tables=config.tables,

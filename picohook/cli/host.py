@@ -19,7 +19,6 @@ from ..errors import PicohookError
 from ..host import Host
 from ..model.spec import Timeouts
 from ..projects.layers import Layers
-from ..projects.source import model_clients
 
 T = TypeVar("T")
 
@@ -47,14 +46,12 @@ def with_hooks(
             config.hooks,
             timeouts=timeouts or config.timeouts,
             verify=config.verify,
-            model_of=model_of,
             listeners=more_listeners,
             _tables=config.tables,
             **keywords,
         ) as host:
             return await work(host)
 
-    model_of = model_clients(config)  # before the loop: it may read certificates
     return in_loop(serve, faster=faster)
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-    from ..hooks.base import Complete, Hook, StateChange
+    from ..hooks.base import Hook, StateChange
     from ..hooks.process import ProcessHook
     from ..model.decisions import Outcome
     from ..model.proof import Proof
@@ -46,8 +46,6 @@ class Engine(Asker):
         timeouts: Timeouts | None = None,
         logger: Logger | None = None,
         verify: Verify | None = None,
-        complete: Complete | None = None,
-        model_of: Callable[[HookSpec], Complete | None] | None = None,
         listeners: Iterable[Listener] = (),
         parts: Iterable[Part] = (),
     ) -> None:
@@ -58,8 +56,6 @@ class Engine(Asker):
             log,
             timeouts or Timeouts(),
             verify=verify,
-            complete=complete,
-            model_of=model_of,
             notice=told.changed,
         )
         super().__init__(mounted_hooks, told)

@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
     from ..contain.tiers import Containment
-    from ..hooks.base import Complete, Hook, StateChange
+    from ..hooks.base import Hook, StateChange
     from ..model.events import Event
     from ..model.payloads import ToolCall
-    from ..model.spec import HookSpec, Timeouts
+    from ..model.spec import Timeouts
     from ..observe.log import Log
     from ..process.plan import Verify
     from ..protocol.raw_line import RawLine
@@ -55,8 +55,6 @@ class MountedHooks(Arrangement):
         timeouts: Timeouts,
         *,
         verify: Verify | None,
-        complete: Complete | None,
-        model_of: Callable[[HookSpec], Complete | None] | None = None,
         notice: Callable[[StateChange], None],
     ) -> None:
         super().__init__(Ownership())
@@ -76,9 +74,6 @@ class MountedHooks(Arrangement):
         self.on_seated: set[Callable[[], None]] = set()
         """Functions that are called when other hooks are mounted than before."""
         self._verify = verify
-        # Not a method: a hook that held one would keep this object alive.
-        self._model_of = (lambda _: complete) if complete is not None or model_of is None else model_of
-        """Maps a hook to the function that asks its model: the embedder's, or that of the hook's configuration."""
         self._notice = notice
         self._alive: dict[Mounted, HostServices] = {}
         self._services: set[Service[Any]] = set()
@@ -110,7 +105,6 @@ class MountedHooks(Arrangement):
             self.timeouts,
             self.containment,
             self._verify,
-            self._model_of,
             self._notice,
             self.tap,
             _weakly(self),

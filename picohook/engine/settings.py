@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypedDict
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
-    from ..hooks.base import Complete
     from ..model.payloads import Meta, Payload
-    from ..model.spec import HookSpec, Timeouts
+    from ..model.spec import Timeouts
     from ..observe.log import Logger
     from ..process.plan import Verify
     from .listener import Listener
@@ -21,8 +20,6 @@ class Settings(TypedDict, total=False):
 
     logger: Logger | None
     """Gets the host's log. Without it, log lines go to the standard library's logger `picohook`."""
-    complete: Complete | None
-    """Asks the model for hooks with a `prompt`. Without it, they ask the model that the configuration names."""
     listeners: Iterable[Listener]
     """The listeners, which see each question, answer and event."""
     parts: Iterable[Part]
@@ -34,7 +31,6 @@ class EngineSettings(Settings, total=False):
 
     timeouts: Timeouts | None
     verify: Verify | None
-    model_of: Callable[[HookSpec], Complete | None] | None
 
 
 class EventOf(TypedDict, total=False):

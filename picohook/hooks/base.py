@@ -14,7 +14,6 @@ from .time_limit import TimeLimit
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
-    from typing import TypeAlias
 
     from ..errors import HookError, Problem
     from ..model.decisions import Decision
@@ -28,9 +27,6 @@ if TYPE_CHECKING:
     from ..process.spawn import Spawner
     from ..protocol.raw_line import RawLine
     from ..transport.reactor import Reactor
-
-    Complete: TypeAlias = Callable[[Any, str | None], str | Awaitable[str]]
-    """Asks a model: takes a `ModelPrompt` and a model's name (None for the default), and returns the text of the answer."""
 
 P = TypeVar("P", bound=Payload)
 Q = TypeVar("Q")
@@ -92,8 +88,6 @@ class HostServices:
     """Starts processes."""
     verify: Verify | None = None
     """Called before every start of a process. It raises if the process must not run."""
-    model_of: Callable[[HookSpec], Complete | None] = lambda _: None
-    """Returns the function that asks the model of a hook with these settings, or None without a model."""
     notice: Callable[[StateChange], None] | None = None
     """Called with each new state of the hook."""
     tap: Callable[[RawLine], None] | None = None

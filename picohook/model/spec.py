@@ -8,7 +8,7 @@ import shlex
 from enum import StrEnum
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple
 
 from pydantic import (
     AfterValidator,
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Self, TypeAlias
 
-    from .asked_model import AskedModel
+    from ..errors import Problem
 
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1)]
@@ -190,6 +190,15 @@ class Timeouts(Settings):
     chain: Seconds = Field(default=30.0, description="All interceptors of one stage together.")
 
 
+class Service(NamedTuple):
+    """A service that a hook asks, as the configuration names it."""
+
+    title: str
+    """The service, for people; empty if the configuration names none."""
+    problem: Problem | None
+    """The reason why it cannot be asked."""
+
+
 class HookSpec(Settings):
     """One hook.
 
@@ -197,7 +206,7 @@ class HookSpec(Settings):
     """
 
     SET_ELSEWHERE: ClassVar[dict[str, str]] = dict.fromkeys(
-        ("name", "layer", "source", "depth"), "a hook's name is its key"
+        ("name", "layer", "source", "depth", "tables"), "a hook's name is its key"
     )
     """The fields that a hook's own table in a file cannot set, and what sets them."""
 
@@ -205,6 +214,11 @@ class HookSpec(Settings):
     layer: Layer | None = Field(default=None, exclude=True, description="Set by its origin.")
     source: str = Field(default="", exclude=True, description="The file it comes from.")
     depth: int = Field(default=0, exclude=True, description="How many directories its project is in.")
+    tables: dict[str, Any] = Field(
+        default_factory=dict,
+        exclude=True,
+        description="The tables that it wants and that count for it, each with its file.",
+    )
     command: tuple[str, ...] = Field(default=(), description="The program and its arguments, kept running.")
     run: Text | None = Field(default=None, description="A shell command, run for each question.")
     python: str | None = Field(default=None, description='A function of the host\'s own process: "module:function".')
@@ -373,8 +387,13 @@ class HookSpec(Settings):
         """The settings of its parts: itself alone, unless it is a group of handlers."""
         return (self,)
 
-    def asked_model(self, _layers: Any) -> AskedModel | None:
-        """The model that the hook asks, as these configurations name it; None for a hook that asks none."""
+    @property
+    def wants(self) -> tuple[str, ...]:
+        """The keys of the configuration's tables that it needs. They may be in another file than the hook."""
+        return ()
+
+    def service(self) -> Service | None:
+        """The service that it asks, such as a model; None if it asks none."""
         return None
 
     @property

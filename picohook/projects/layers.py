@@ -24,7 +24,7 @@ from ..wire.text import escape
 from . import system_layer, trust, trust_store
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterator, Sequence
 
     from ..config.document import Config, PicoClaw
     from ..config.table import Table
@@ -300,7 +300,8 @@ def _joined(layers: Layers) -> Iterator[HookSpec]:
     """
     taken: set[str] = set()
     common = layers.timeouts
-    for config in layers.configs:
+    for place, config in enumerate(layers.configs):
+        before = layers.configs[place::-1]
         names: dict[str, str] = {}
         own = {spec.name for spec in config.hooks}
         for spec in config.hooks:
@@ -313,8 +314,20 @@ def _joined(layers: Layers) -> Iterator[HookSpec]:
         for spec in config.hooks:
             after = tuple(other if other == spec.name else names.get(other, other) for other in spec.after)
             fallback = None if spec.fallback is None else names.get(spec.fallback, spec.fallback)
-            changed = {"name": names[spec.name], "after": after, "fallback": fallback}
+            tables = {key: found for key in spec.wants if (found := _table(key, before)) is not None}
+            changed = {"name": names[spec.name], "after": after, "fallback": fallback, "tables": tables}
             yield spec.model_copy(update=changed | _timeouts(spec, config.timeouts, common))
+
+
+def _table(key: str, before: Sequence[Config]) -> tuple[str, Any] | None:
+    """The table that counts for the hooks of a file, with the file that has it. `before` is the file, and those before it.
+
+    It is the table of this file, or else of the nearest file before it. So a project's table counts only for the project's
+    own hooks, and those of projects inside it. For a file that the user named, the user's own table comes second.
+    """
+    config = before[0]
+    users = user_table(key) if key not in config.tables and config.layer is None else None
+    return users or next(((str(one.path), one.tables[key]) for one in before if key in one.tables), None)
 
 
 def _timeouts(spec: HookSpec, own: Timeouts, common: Timeouts) -> dict[str, Any]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from ..errors import ConfigError
 from . import trust
 
 if TYPE_CHECKING:
@@ -13,7 +12,6 @@ if TYPE_CHECKING:
 
     from ..config.document import Config
     from ..errors import Problem
-    from ..hooks.base import Complete
     from ..model.spec import HookSpec
     from ..wire.regular_files import Identity
     from .layers import Layers
@@ -30,32 +28,14 @@ def _stamp(path: str) -> Stamp:
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_mode
 
 
-def model_clients(layers: Layers) -> Callable[[HookSpec], Complete | None]:
-    """The `model_of` of a host: a function from a hook to its model's client, or to None if no file names a model.
-
-    Raises `ConfigError` if a model cannot be asked. This may read certificates, which takes a while.
-    """
-    found = {
-        spec.source: model for spec in layers.hooks if (model := spec.asked_model(layers)) is not None and model.file
-    }
-    problems = dict.fromkeys(model.problem for model in found.values() if model.problem is not None)
-    if problems:
-        raise ConfigError(problems)
-    clients = {file: model.client() for file, model in {model.file: model for model in found.values()}.items()}
-    return lambda spec: clients[found[spec.source].file] if spec.source in found else None
-
-
 class Source:
     """A configuration that can be read again, and the state of its files when it was last read.
 
     `load` reads it. `paths` are the files that it looks for, whether they exist or not.
     """
 
-    def __init__(self, load: Callable[[], Layers], *paths: str | os.PathLike[str], asks_models: bool = False) -> None:
+    def __init__(self, load: Callable[[], Layers], *paths: str | os.PathLike[str]) -> None:
         self._load = load
-        self._asks_models = asks_models
-        """Whether hooks ask the models that the configuration names. Not if the embedder's `complete` replaces them."""
-        self._client_of: Callable[[HookSpec], Complete | None] = lambda _: None
         self._paths = {os.path.abspath(path) for path in paths}
         self._configs: dict[str, Config] = {}
         """For each file that was ever read, by its path, the configuration that was last read from it."""
@@ -76,7 +56,6 @@ class Source:
         self.read_times += 1
         layers = self._load()
         layers.require_trust()
-        client_of = model_clients(layers) if self._asks_models else self._client_of
         scripts = {
             spec.name: [path for config in layers.configs for path in trust.scripts(config, spec)]
             for spec in layers.hooks
@@ -89,12 +68,7 @@ class Source:
         }
         self._configs |= configs
         self.warnings = tuple(layers.warnings)
-        self._client_of = client_of
         return layers
-
-    def model_of(self, spec: HookSpec) -> Complete | None:
-        """The client of the model that a hook asks: the `model_of` of a host."""
-        return self._client_of(spec)
 
     def verify(self, spec: HookSpec) -> dict[str, Identity] | None:
         """Raise `TrustError` unless the configuration that was last read is still trusted: the `verify` of a host."""

@@ -214,5 +214,5 @@ def _require_optional(hook: Hook, why: str) -> None:
 
 def _without_restart(spec: HookSpec, old: HookSpec) -> HookSpec:
     """The old settings, with those of the new configuration that need no new start: the order, and the canary."""
-    changed = ("layer", "source", "depth", "after", "priority", "canary")
+    changed = ("layer", "source", "depth", "tables", "after", "priority", "canary")
     return old.model_copy(update={name: getattr(spec, name) for name in changed})

@@ -11,7 +11,6 @@ from tests_of_models import ASK, model_table
 from picohook import ConfigError, Host, TrustError
 from picohook.config import load
 from picohook.projects import layers
-from picohook.projects.source import model_clients
 
 from .conftest import trust_all
 
@@ -76,14 +75,16 @@ async def test_a_configuration_without_a_model_does_not_start_and_names_every_ho
 async def test_a_key_that_is_not_set_keeps_the_host_from_starting(user, endpoint):
     path = user.write("named.toml", model_table(endpoint, key_env="NOT_SET") + ASK)
     with pytest.raises(ConfigError, match="the environment has no NOT_SET, which should have the model's key"):
-        Host.from_config(path)
+        async with Host.from_config(path):
+            pytest.fail("it started")
 
 
 async def test_a_missing_extra_keeps_the_host_from_starting(user, endpoint, monkeypatch):
     path = user.write("named.toml", model_table(endpoint) + ASK)
     monkeypatch.setitem(sys.modules, "httpx", None)
     with pytest.raises(ConfigError, match=r"asking a model needs httpx \(.*pip install 'httpx>=.*'\)"):
-        Host.from_config(path)
+        async with Host.from_config(path):
+            pytest.fail("it started")
 
 
 async def test_without_a_hook_that_asks_it_a_model_needs_nothing(user, project, endpoint, monkeypatch):
@@ -118,6 +119,27 @@ async def test_a_reload_applies_another_model(user, endpoint):
     assert endpoint.asked[0][2]["model"] == "m9"
 
 
+async def test_a_reload_that_takes_the_model_away_is_refused_and_hooks_ask_the_one_before(user, endpoint):
+    table = model_table(endpoint)
+    path = user.write("named.toml", table + ASK)
+    async with Host.from_config(path) as host:
+        path.write_text(ASK)
+        with pytest.raises(ConfigError, match="there is no model"):
+            await host.reload()
+        path.write_text(table.replace('"m1"', '"m1"\nkey_env = "NOT_SET"') + ASK)
+        with pytest.raises(ConfigError, match="the environment has no NOT_SET"):
+            await host.reload()
+        endpoint.says(DENIES)
+        assert (await host.before_tool(CALL)).action == "deny_tool"
+
+
+async def test_another_model_needs_no_new_start_of_the_hooks_that_ask_it(user, endpoint):
+    path = user.write("named.toml", model_table(endpoint) + ASK)
+    async with Host.from_config(path) as host:
+        path.write_text(path.read_text().replace('"m1"', '"m9"'))
+        assert (await host.reload()).kept == ("asks",)
+
+
 # Trust.
 
 
@@ -143,8 +165,7 @@ async def test_a_projects_model_gets_only_the_projects_own_questions(user, proje
             pytest.fail("it started")
     assert [problem.where for problem in raised.value.problems] == ["hooks.mine"]  # it has no model
     read = layers.discover()
-    client_of = model_clients(read)
-    assert [client_of(spec) is not None for spec in read.hooks] == [False, True]
+    assert ["model" in spec.tables for spec in read.hooks] == [False, True]
 
 
 async def test_a_projects_hooks_ask_the_users_model_where_the_project_names_none(user, project, endpoint):

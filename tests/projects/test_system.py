@@ -295,7 +295,8 @@ def test_X14_its_prompts_ask_its_own_model_and_a_users_prompts_the_users(system,
     own = user.write(user.own / "picohook.toml", model % "user" + prompt)
     other = user.write("other.toml", prompt)
     for found in (layers.discover(), layers.named(own), layers.named(other)):
-        assert [os.path.basename(spec.asked_model(found).shown) for spec in found.hooks] == ["system", "user"]
+        asked = [spec.tables["model"][1].base_url for spec in found.hooks]
+        assert [os.path.basename(url) for url in asked] == ["system", "user"]
 
 
 def test_a_version_of_picoclaw_that_the_user_names_is_not_for_it(system, project):

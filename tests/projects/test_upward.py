@@ -257,8 +257,7 @@ async def test_X13_an_outer_prompt_does_not_ask_an_inner_projects_model(project,
     inner.write("picohook.toml", '[model]\nbase_url = "http://127.0.0.1:1/inner"\nname = "m"\n')
     trust_all(inner)
     host = Host.discover()
-    found = discover()
-    assert [spec.asked_model(found).file for spec in found.hooks] == [str(user.own / "picohook.toml")]
+    assert [spec.tables["model"][0] for spec in discover().hooks] == [str(user.own / "picohook.toml")]
     async with host:
         assert (await host.before_llm(LLMRequest())).action == "abort_turn"
 

@@ -2,11 +2,10 @@
 
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ...config import Config
 from ...config.document import PicoClaw
 from ...errors import ConfigError, HookCrashedError, Problem, TrustError
 from ...model.spec import HookSpec
@@ -15,6 +14,9 @@ from ...projects.layers import Layers
 from .. import output
 from ..command import App, Json
 from ..configuration import AlsoNamed, AsPicoClaw, described, either, missing_script, program, read
+
+if TYPE_CHECKING:
+    from ...config import Config
 
 app = App()
 
@@ -64,8 +66,6 @@ class _Report:
         self.hooks: list[dict[str, Any]] = []
         self.problems: list[Problem] = []
         self.warnings: list[Problem] = []
-        self._models: dict[tuple[str, str], str] = {}
-        """The models that hooks ask, by the hook's file and its name there."""
 
     def take(self, found: Layers) -> None:
         """Make the checks that reading the files does not: order, models, programs, trust."""
@@ -81,8 +81,7 @@ class _Report:
             self.problems += [
                 replace(problem, where=keys.get(problem.where, problem.where)) for problem in error.problems
             ]
-        self._look_for_models(found)
-        names = iter(found.hooks)
+        hooks = iter(found.hooks)
         for config in found.configs:
             if not config.hooks:
                 if "model" in config.tables:
@@ -90,27 +89,26 @@ class _Report:
                 why = "it has no hooks" if config.enabled else "hooks.enabled is false: no hook will run"
                 self.warnings.append(Problem(str(config.path), "", why))
             for spec in config.hooks:
-                name = next(names).name
-                for member in spec.members:
-                    self._resolve(config, member, config.key_paths[spec.name], name)
+                hook, where = next(hooks), config.key_paths[spec.name]
+                self._look_for_service(hook, where)
+                for member in hook.members:
+                    self._resolve(member, where)
             try:
                 trust.require_trust(config)
             except TrustError as error:
                 self.warnings += error.problems
 
-    def _look_for_models(self, found: Layers) -> None:
-        unusable: dict[Problem, None] = {}
-        for config in found.configs:
-            for spec in config.hooks:
-                model = spec.asked_model(found)
-                if model is None:
-                    continue
-                self._models[str(config.path), spec.name] = model.shown
-                if model.problem is not None and model.file:
-                    unusable[model.problem] = None
-                elif model.problem is not None:
-                    self.warnings.append(replace(model.problem, where=config.key_paths[spec.name]))
-        self.problems += unusable
+    def _look_for_service(self, spec: HookSpec, where: str) -> None:
+        """Look for the service that a hook asks. A program may give its host one, so that none is named is a warning."""
+        service = spec.service()
+        problem = None if service is None else service.problem
+        if service is None or problem is None or problem in self.problems:
+            return
+        if service.title:
+            self.problems.append(problem)
+        else:
+            why = f"{problem.message}: a host does not start with it"
+            self.warnings.append(replace(problem, where=where, message=why))
 
     @staticmethod
     def _keys(found: Layers) -> dict[str, str]:
@@ -121,8 +119,8 @@ class _Report:
             for there, (config, spec) in zip(found.hooks, specs, strict=True)
         }
 
-    def _resolve(self, config: Config, spec: HookSpec, where: str, name: str) -> None:
-        file = str(config.path)
+    def _resolve(self, spec: HookSpec, where: str) -> None:
+        file = spec.source
         found = None
         try:
             found = program(spec)
@@ -131,9 +129,9 @@ class _Report:
                 self.warnings.append(Problem(file, where, f"there is no {missing}"))
         except HookCrashedError as error:
             self.problems.append(Problem(file, where, str(error)))
-        shown = {"name": name, "layer": spec.layer, "source": file}
-        model = self._models.get((file, spec.name)) or None if spec.kind == "prompt" else None
-        runs = {"runs": spec.runs, "program": found, "model": model, "dir": spec.dir}
+        shown = {"name": spec.name, "layer": spec.layer, "source": file}
+        service = spec.service()
+        runs = {"runs": spec.runs, "program": found, "model": service and (service.title or None), "dir": spec.dir}
         self.hooks.append({**shown, **runs})
 
     def show(self, *, as_json: bool) -> None:

@@ -1,21 +1,16 @@
 """Starts each hook alone on a host of its own, greets it, and asks it about its canary, or about sample calls."""
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import anyio
-import anyio.to_thread
 
 from ...errors import PicohookError
 from ...host import Host
-from ...model.asked_model import AskedModel
-from ...model.spec import HookSpec, Timeouts
+from ...model.spec import HookSpec, Service, Timeouts
 from ...projects.layers import Layers
 from . import gates
 from .findings import Finding, Level, about, confined_by
-
-if TYPE_CHECKING:
-    from ...hooks.base import Complete
 
 AT_ONCE = 4
 """The most hooks that are tried at the same time."""
@@ -48,17 +43,16 @@ def _hurried(spec: HookSpec, time_limit: float) -> HookSpec:
 
 
 async def _try(spec: HookSpec, found: Layers, timeouts: Timeouts, time_limit: float) -> list[Finding]:
-    complete = None
     findings = []
-    model = spec.asked_model(found)
-    if model is not None:
-        finding, complete = await anyio.to_thread.run_sync(_model, spec, model)
-        if complete is None or (spec.canary is None and spec.kind != "handlers"):
+    service = spec.service()
+    if service is not None:
+        finding = _asks(spec, service)
+        if service.problem is not None or (spec.canary is None and spec.kind != "handlers"):
             return [finding]
         findings.append(finding)
     try:
         hook = spec.make()
-        async with Host([hook], timeouts=timeouts, verify=found.verify, complete=complete) as host:
+        async with Host([hook], timeouts=timeouts, verify=found.verify) as host:
             trial = hook.trial(time_limit)
             if trial is not None:
                 return findings + [finding async for finding in trial]
@@ -70,16 +64,17 @@ async def _try(spec: HookSpec, found: Layers, timeouts: Timeouts, time_limit: fl
         return [Finding(Level.ERROR, about(spec), "start", str(error), _by_hand(spec))]
 
 
-def _model(spec: HookSpec, model: AskedModel) -> "tuple[Finding, Complete | None]":
-    """Returns the finding about the model of a hook, and the function that asks it. The model is not asked yet."""
-    problem = model.problem
-    if problem is not None and model.file:
-        return Finding(Level.ERROR, about(spec), "model", problem.message, problem.hint), None
+def _asks(spec: HookSpec, service: Service) -> Finding:
+    """Returns the finding about the model that a hook asks. It is not asked."""
+    problem = service.problem
+    if problem is not None and not service.title:
+        why = f"it {problem.message}: a host does not start with it"
+        return Finding(Level.WARNING, about(spec), "model", why, problem.hint)
     if problem is not None:
-        return Finding(Level.WARNING, about(spec), "model", f"it {problem.message}", problem.hint), None
-    message = f"it asks {model.shown}, which was not tried"
+        return Finding(Level.ERROR, about(spec), "model", problem.message, problem.hint)
+    message = f"it asks {service.title}, which was not tried"
     hint = "give it a canary, a call that it must deny: then the model is asked about it"
-    return Finding(Level.NOTE, about(spec), "model", message, hint), model.client()
+    return Finding(Level.NOTE, about(spec), "model", message, hint)
 
 
 def _started(host: Host, spec: HookSpec) -> Finding:

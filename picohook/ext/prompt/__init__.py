@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from ...extension import Extension, Lazy
+from ...extension import Extension, Keyword, Lazy
 
 extension = Extension(
     name="prompt",
     uses=("jcli",),
-    public=("endpoints", "model_of_hook", "model_prompt"),
+    public=("model", "model_prompt"),
     tables={"model": Lazy("picohook.ext.prompt.table:ModelTable")},
+    keywords={"complete": Keyword(Lazy("picohook.ext.prompt.model:Model"))},
     kinds={"prompt": Lazy("picohook.ext.prompt.spec:PromptSpec")},
 )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ...hooks.command.hook import OneShotHook
 from ...protocol.codec import encode
 from ..jcli import contract as jcli
-from .model_of_hook import ModelOfHook, no_model
+from .model import ModelOfHook, problem_with_model
 from .model_prompt import ModelPrompt
 
 if TYPE_CHECKING:
@@ -83,10 +83,10 @@ class PromptHook(OneShotHook):
         self._model = ModelOfHook(self.spec, host)
 
     def problem(self, host: HostServices) -> Problem | None:
-        return no_model(self.spec, host)
+        return problem_with_model(self.spec, host)
 
     async def answer(self, event: str, context: dict[str, Any], deadline: float) -> Mapping[str, Any]:
         prompt = prompt_for(event, self.spec.prompt, context)
-        result = await self._model.ask(prompt, self.spec.model, deadline)
+        result = await self._model.ask(self.spec, prompt, self.spec.model, deadline)
         jcli.require_known(event, result)
         return result

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
 from ...extension import Lazy
 from ...model.spec import HookSpec, Seconds, Text
 
+if TYPE_CHECKING:
+    from ...model.spec import Service
+
 HOOK: Lazy[Any] = Lazy("picohook.ext.prompt.hook:PromptHook")
-ASKED_MODEL: Lazy[Any] = Lazy("picohook.ext.prompt.endpoints:asked_model")
-NO_MODEL = "asks a model, and there is no model"
-NO_MODEL_HINT = "name one in [model] of the configuration, or give the host one: Host(..., complete=...)"
 TIMEOUT = 30.0
 """The default timeout in seconds: models take longer than programs."""
 
@@ -32,8 +32,14 @@ class PromptSpec(HookSpec):
     def is_run_anew(self) -> bool:
         return True
 
+    @property
+    def wants(self) -> tuple[str, ...]:
+        return ("model",)
+
+    def service(self) -> Service:
+        from .model import model_of
+
+        return model_of(self)
+
     def make(self) -> Any:
         return HOOK.load()(self)
-
-    def asked_model(self, layers: Any) -> Any:
-        return ASKED_MODEL.load()(self, layers)

@@ -24,7 +24,7 @@ from ...process.environment import environment
 from ...process.threads import FileThreads
 from ...protocol.codec import TOO_MANY_VALUES, encode, has_too_many_values
 from ...wire.text import explain
-from ..prompt.model_of_hook import ModelOfHook, no_model
+from ..prompt.model import ModelOfHook, problem_with_model
 from ..prompt.model_prompt import ModelPrompt
 from .contract import HandlerAnswer, HandlerResult
 from .file_text import file_text
@@ -83,8 +83,7 @@ class HandlersHook(QueuedEventsHook):
         return self.spec.failures == "vendor"
 
     def problem(self, host: HostServices) -> Problem | None:
-        asks = any(handler.rule.kind == "prompt" for handler in self.spec.filter.handlers)
-        return no_model(self.spec, host) if asks else None
+        return problem_with_model(self.spec, host) if self.spec.wants else None
 
     def open(self, host: HostServices) -> None:
         super().open(host)
@@ -385,7 +384,7 @@ class HandlersHook(QueuedEventsHook):
         prompt = ModelPrompt.make(
             template, stdin.decode(), event=event, stands_for=_STANDS_FOR, form=_FORM, fields=_FIELDS
         )
-        return encode(await self._model.ask(prompt, handler.spec.model, deadline)).decode()
+        return encode(await self._model.ask(self.spec, prompt, handler.spec.model, deadline)).decode()
 
 
 def _after(payload: ToolCall, decision: Decision) -> ToolCall:

@@ -17,9 +17,9 @@ from .dialects import dialect_of
 from .tools import ToolAlias  # noqa: TC001 - pydantic reads it at run time
 
 if TYPE_CHECKING:
-    from ...model.asked_model import AskedModel
     from ...model.events import Event
     from ...model.payloads import Payload
+    from ...model.spec import Service
     from .contract import Dialect, HandlerInput
 
 HOOK: Lazy[Any] = Lazy("picohook.ext.vendors.handlers:HandlersHook")
@@ -41,6 +41,15 @@ class HandlerSpec(HookSpec):
     @property
     def runs(self) -> str:
         return f"nothing: {self.why}" if self.why else self.url or super().runs
+
+    @property
+    def wants(self) -> tuple[str, ...]:
+        return ("model",) if self.kind == "prompt" else ()
+
+    def service(self) -> Service | None:
+        from ..prompt.model import model_of  # files without a prompt do without
+
+        return model_of(self) if self.wants else None
 
     @property
     def examined(self) -> HookSpec:
@@ -167,14 +176,14 @@ class GroupSpec(HookSpec):
     def settings_files(self) -> tuple[str, ...]:
         return (self.file,) if self.file and self.file != self.source else ()
 
-    def asked_model(self, layers: Any) -> AskedModel | None:
-        if not any(handler.rule.kind == "prompt" for handler in self.filter.handlers):
-            return None
-        from ..prompt.endpoints import asked_model  # few files have prompts
-
-        return asked_model(self, layers)
-
     @property
     def members(self) -> tuple[HookSpec, ...]:
-        own = {"name": self.name, "source": self.source, "layer": self.layer}
+        own = {"name": self.name, "source": self.source, "layer": self.layer, "tables": self.tables}
         return tuple(handler.spec.model_copy(update=own) for handler in self.filter.handlers)
+
+    @property
+    def wants(self) -> tuple[str, ...]:
+        return tuple({key: None for handler in self.filter.handlers for key in handler.spec.wants})
+
+    def service(self) -> Service | None:
+        return next((asked for member in self.members if (asked := member.service()) is not None), None)
