@@ -9,7 +9,7 @@ from pathlib import Path
 from rows import each
 
 from picohook import sdk
-from picohook.sdk import testing
+from picohook.sdk import calls, testing
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "sdk.md").read_text(encoding="utf-8")
 SECTIONS = {part.partition("\n")[0]: part for part in re.split(r"^#{2,3} ", PAGE, flags=re.MULTILINE)[1:]}
@@ -84,3 +84,8 @@ def test_the_functions_for_tests_have_their_signatures():
     assert {name: shown[name] for name in FUNCTIONS} == {
         name: parameters(function) for name, function in FUNCTIONS.items()
     }
+
+
+def test_each_stage_is_a_decorator_that_type_checkers_know_and_a_public_class():
+    assert sdk.HookApp.__annotations__.keys() >= calls.STAGES.keys()
+    assert {call.__name__ for call in calls.STAGES.values()} <= set(sdk.__all__)
