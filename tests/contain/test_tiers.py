@@ -278,10 +278,12 @@ async def test_P13_a_process_that_drops_its_mark_still_ends_with_its_hook(ends, 
 @pytest.mark.parametrize("ground", grounds("sweep"), indirect=True)
 async def test_a_sweep_cannot_contain_a_hook_that_kills_the_launcher_and_status_says_so(ground, board):
     """What the tier does not promise, so that nobody thinks it does."""
-    hostile = [["unmark"], ["daemon", [board.call("hostile"), HANG]], HELLO, ["kill_parent"]]
+    daemon = ["daemon", [board.call("hostile"), HANG]]
+    hostile = [["unmark"], daemon, HELLO, ["kill_parent"], board.call("launcher is killed")]
     with Hosting(ground, "close", stray("h", *hostile, SERVE, restart=RestartPolicy(max_starts=1))) as hosting:
         assert await hosting.said() == "ready"
         line = await board.line("hostile")
+        await board.line("launcher is killed")
         assert (await hosting.do("status"))[0] == "sweep"
         hosting.process.kill()
         hosting.process.wait()
