@@ -92,6 +92,7 @@ def every(field: str) -> dict[str, Any]:
     return {key: find(field, key) for one in usable() for key in getattr(one.row, field)}
 
 
+@cache
 def every_built_in(field: str) -> dict[str, Any]:
     """All values of this field of the built-in rows, by their keys."""
     return {key: value for one in built_in() for key, value in getattr(one.row, field).items()}

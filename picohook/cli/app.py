@@ -75,14 +75,13 @@ class LazyCommand(Command):
         own = {flag for param in command.params for flag in param.opts}
         # Other packages are looked at only for an option that the command lacks, and for its help.
         lacks = any(one.startswith("--") and one.partition("=")[0] not in own for one in args) or "-h" in args
-        rows = extensions.every("options") if lacks else extensions.every_built_in("options")
+        every = extensions.every if lacks else extensions.every_built_in
         added: dict[str, Option | Keyword] = {}
-        for key, option in rows.items():
+        for key, option in every("options").items():
             of, _, flag = key.rpartition(" ")
             if of == name:
                 added[flag] = option
         if getattr(command.callback, "starts_hooks", False):
-            every = extensions.every if lacks else extensions.every_built_in
             flags = {
                 f"--{key.replace('_', '-')}": keyword for key, keyword in every("keywords").items() if keyword.help
             }

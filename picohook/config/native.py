@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ConfigDict, Field, create_model
 
 from .. import extensions
-from ..extensions import every
 from ..model.spec import (
     KINDS,
     Contain,
@@ -238,9 +237,12 @@ def schema() -> dict[str, Any]:
     model = _file_with(tuple(tables.items()))
     made = {"$schema": "https://json-schema.org/draft/2020-12/schema", **model.model_json_schema()}
     hook = made["$defs"]["HookSpec"]
-    hook["oneOf"] = [{"required": [key]} for key in (*KINDS, *every("kinds"))]
+    hook["oneOf"] = [{"required": [key]} for key in (*KINDS, *extensions.every("kinds"))]
     left_out = {*HookSpec.SET_ELSEWHERE}
-    for kind in (*(kind.load() for kind in every("kinds").values()), HookSpec.with_keys(every("hook_keys"))):
+    for kind in (
+        *(kind.load() for kind in extensions.every("kinds").values()),
+        HookSpec.with_keys(extensions.every("hook_keys")),
+    ):
         own = kind.model_json_schema()
         made["$defs"] = own.get("$defs", {}) | made["$defs"]
         hook["properties"] = own["properties"] | hook["properties"]
