@@ -311,10 +311,11 @@ def _joined(layers: Layers) -> Iterator[HookSpec]:
                 number += 1
             names[spec.name] = name
             taken.add(name)
+        found = {key: _table(key, before) for key in {key: None for spec in config.hooks for key in spec.wants}}
         for spec in config.hooks:
             after = tuple(other if other == spec.name else names.get(other, other) for other in spec.after)
             fallback = None if spec.fallback is None else names.get(spec.fallback, spec.fallback)
-            tables = {key: found for key in spec.wants if (found := _table(key, before)) is not None}
+            tables = {key: table for key in spec.wants if (table := found[key]) is not None}
             changed = {"name": names[spec.name], "after": after, "fallback": fallback, "tables": tables}
             yield spec.model_copy(update=changed | _timeouts(spec, config.timeouts, common))
 
