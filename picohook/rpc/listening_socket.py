@@ -1,4 +1,4 @@
-"""A listening socket: at a path that only its owner may open, or on a port."""
+"""A listening socket, at a path that only its owner may open."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ LONGEST_PATH = 103
 
 
 class ListeningSocket:
-    """A socket that listens, and the file it has if it is a Unix socket."""
+    """A Unix socket that listens, and its file."""
 
-    def __init__(self, listening: socket.socket, path: str = "") -> None:
+    def __init__(self, listening: socket.socket, path: str) -> None:
         self.socket = listening
         self.path = path
-        """The path of its file; empty on a port."""
-        self._inode = _inode(path) if path else None
+        """The path of its file."""
+        self._inode = _inode(path)
         self._owner = os.getpid()
 
     @classmethod
@@ -47,18 +47,6 @@ class ListeningSocket:
                 return cls(_listen(path, directory), path)
         except OSError as error:
             raise PicohookError(f"{noun} {path} cannot be made: {error.strerror or error}") from None
-
-    @classmethod
-    def on_port(cls, host: str, port: int, noun: str) -> ListeningSocket:
-        """Listen on a port of a host's address. Raises `PicohookError`."""
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        try:
-            listening = socket.create_server((host, port), family=family, backlog=BACKLOG)
-        except (OSError, UnicodeError) as error:  # UnicodeError: the host's name is malformed
-            why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-            raise PicohookError(f"{noun} {host}:{port} cannot be made: {why}") from None
-        listening.setblocking(False)
-        return cls(listening)
 
     def unlink(self) -> None:
         """Remove the socket's file, so that no more clients find it. Leaves a file that another program put there."""
