@@ -8,11 +8,11 @@ import os
 import pty
 import subprocess
 import sys
-import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import preloaded
 import pytest
+from endpoint import served
 
 from picohook import (
     Deny,
@@ -72,15 +72,8 @@ class Handler(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def endpoint(monkeypatch):
-    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"):
-        monkeypatch.delenv(name, raising=False)
-    server = Endpoint()
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-    thread.start()
-    yield server
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    with served(Endpoint(), monkeypatch) as server:
+        yield server
 
 
 ODD = "Grüße\u2028für 你"

@@ -6,6 +6,7 @@ import json
 import os
 
 import pytest
+from jcli_examples import MESSAGE_CHECK
 from kinds_support import FAR, Model
 
 from picohook import HardAbortError, Host, LLMResponse, blade_hooks
@@ -128,22 +129,11 @@ stop:
 
 # j-cli: its examples.
 
-REVIEW = """
-pre_send_message:
-  - type: llm
-    prompt: |
-      审查用户消息是否合规:{{user_input}}
-      如有违规返回 action=stop 和 retry_feedback。
-    model: gpt-4o-mini
-    timeout: 15
-    retry: 1
-"""
-
 
 async def test_jclis_example_2_the_feedback_goes_to_the_model_in_place_of_the_refused_message(config):
     reviewer = Model({"action": "stop", "retry_feedback": "ask politely"})
     agent = Agent({"content": "of course"})
-    host = Host.from_config(config("hooks.yaml", REVIEW), complete=reviewer)
+    host = Host.from_config(config("hooks.yaml", MESSAGE_CHECK), complete=reviewer)
     async with host, host.session("s1") as session, session.turn("rude words") as turn:
         result = await turn.run(complete=agent.complete, execute=agent.execute)
     assert (result.content, agent.said()) == ("of course", ["ask politely"])

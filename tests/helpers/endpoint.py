@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import threading
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
@@ -55,9 +56,15 @@ class Handler(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def endpoint(monkeypatch):
+    with served(Endpoint(), monkeypatch) as server:
+        yield server
+
+
+@contextmanager
+def served(server, monkeypatch):
+    """Serves in a thread, without a proxy between."""
     for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"):
         monkeypatch.delenv(name, raising=False)
-    server = Endpoint()
     thread = threading.Thread(target=server.serve_forever, args=(0.01,))
     thread.start()
     yield server

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from jcli_examples import EXAMPLE
 
 from picohook import ConfigError, HookSpec, OnFailure, Timeouts
 from picohook.config import load
@@ -10,25 +11,9 @@ from picohook.ext.jcli.dialect import session_hook
 from picohook.ext.jcli.spec import JcliSpec
 from picohook.model.filters import Filter
 
-DOCUMENT = r"""
-pre_send_message:
-  - command: "python3 ~/.jdata/agent/hooks/inject_time.py"
-    timeout: 5
-    on_error: skip
-session_start:
-  - command: "echo '{\"inject_messages\": [{\"role\": \"user\", \"content\": \"当前用户: jack\"}]}'"
-pre_tool_execution:
-  - type: llm
-    prompt: |
-      审查工具调用是否安全:工具={{tool_name}} 参数={{tool_arguments}}
-      如果不安全,返回 {"action":"skip"},否则返回 {}
-    filter:
-      tool_matcher: "Bash|Shell"
-"""
-
 
 def test_the_example_in_the_document_has_three_hooks(config, tmp_path):
-    path = config("hooks.yaml", DOCUMENT)
+    path = config("hooks.yaml", EXAMPLE)
     read = load(path)
     settings = {"source": str(path), "dir": str(tmp_path), "inherit_env": True}
     assert read.dialect == "jcli"
@@ -136,13 +121,13 @@ def test_the_order_of_a_list_is_the_order_of_its_names(config):
 
 
 def test_a_file_that_was_only_found_inherits_less(config):
-    path = config(".jcli/hooks.yaml", DOCUMENT)
+    path = config(".jcli/hooks.yaml", EXAMPLE)
     assert {hook.inherit_env for hook in load(path).hooks} == {True}
     assert {hook.inherit_env for hook in load(path, found=True).hooks} == {False}
 
 
 def test_the_project_of_a_file_in_its_directory_is_the_one_around_it(config, tmp_path):
-    assert load(config(".jcli/hooks.yaml", DOCUMENT)).project == tmp_path
+    assert load(config(".jcli/hooks.yaml", EXAMPLE)).project == tmp_path
 
 
 # Mistakes.

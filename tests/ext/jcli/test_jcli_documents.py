@@ -8,6 +8,7 @@ import re
 
 import preloaded
 import pytest
+from jcli_examples import EXAMPLE, MESSAGE_CHECK
 from kinds_support import Model
 
 from picohook import Host, LLMRequest, ToolCall, ToolResult
@@ -35,21 +36,6 @@ def run_yaml(config, text, *answers, **settings):
 
 # "配置示例", the example of a configuration.
 
-EXAMPLE = r"""
-pre_send_message:
-  - command: "python3 ~/.jdata/agent/hooks/inject_time.py"
-    timeout: 5
-    on_error: skip
-session_start:
-  - command: "echo '{\"inject_messages\": [{\"role\": \"user\", \"content\": \"当前用户: jack\"}]}'"
-pre_tool_execution:
-  - type: llm
-    prompt: |
-      审查工具调用是否安全:工具={{tool_name}} 参数={{tool_arguments}}
-      如果不安全,返回 {"action":"skip"},否则返回 {}
-    filter:
-      tool_matcher: "Bash|Shell"
-"""
 INJECT_TIME = """
 import json, sys
 given = json.load(sys.stdin)
@@ -117,17 +103,6 @@ async def test_example_1_an_unreadable_verdict_is_asked_for_again_and_then_ignor
 
 
 # 示例 2: the LLM that looks at messages.
-
-MESSAGE_CHECK = """
-pre_send_message:
-  - type: llm
-    prompt: |
-      审查用户消息是否合规:{{user_input}}
-      如有违规返回 action=stop 和 retry_feedback。
-    model: gpt-4o-mini
-    timeout: 15
-    retry: 1
-"""
 
 
 async def test_example_2_a_message_is_refused_with_feedback_by_the_model_that_is_named(config):
