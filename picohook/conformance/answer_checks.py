@@ -221,6 +221,9 @@ def approval(answer: ReceivedAnswer) -> None:
         raise Skipped("it approves nothing")
     if not isinstance(said.get("approved"), bool):
         raise answer.fail("`approved` as true or false")
+    grant = said.get("grant")
+    if grant is not None and _members(grant).get("for") not in words.GRANTED_FOR:
+        raise answer.fail(f"a `grant` whose `for` is one of {', '.join(words.GRANTED_FOR)},")
 
 
 def exact(answer: ReceivedAnswer) -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..model.decisions import CONTINUE, Deny
+from ..model.decisions import CONTINUE, Approve, Deny
 from ..model.trail import TrailEntry
 from ..wire import words
 
 if TYPE_CHECKING:
-    from ..model.decisions import Approve, Decision
+    from ..model.decisions import Decision
     from ..model.stages import Stage
     from .seat import Seat
 
@@ -34,8 +34,20 @@ def entry_of(
         return TrailEntry(seat.name, words.CONTINUE, duration)  # as nearly always
     reason = "" if failure else decision.reason
     severity = decision.severity if isinstance(decision, Deny) else ""
+    grant = decision.grant if isinstance(decision, Approve) and not degraded else None
     return TrailEntry(
-        seat.name, decision.action, duration, error, decision.notes, retries, reason, failure, False, degraded, severity
+        seat.name,
+        decision.action,
+        duration,
+        error,
+        decision.notes,
+        retries,
+        reason,
+        failure,
+        False,
+        degraded,
+        severity,
+        grant,
     )
 
 

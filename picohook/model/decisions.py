@@ -74,10 +74,12 @@ class Deny(_Refused):
     action: ClassVar[OutcomeAction] = words.DENY
 
 
+@dataclass(frozen=True, slots=True)
 class Approve(_Decided):
     """The tool may run. Only approvers can return this."""
 
-    __slots__ = ()
+    grant: Mapping[str, Any] | None = field(default=None, kw_only=True)
+    """The later calls that are approved too, as the wire has them; None if it is this call alone."""
     action: ClassVar[OutcomeAction] = words.CONTINUE
 
 

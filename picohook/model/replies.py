@@ -13,6 +13,7 @@ from .decisions import (
     APPROVE,
     CONTINUE,
     AbortTurn,
+    Approve,
     Continue,
     Decision,
     Deny,
@@ -86,7 +87,7 @@ def plain_decision(stage: Stage[Any], action: str, reason: str) -> Decision | No
     return kind(reason=reason)
 
 
-_OF_APPROVALS = frozenset({"action", "reason", "severity"})
+_OF_APPROVALS = frozenset({"action", "grant", "reason", "severity"})
 MAX_SEVERITY = 32
 """The most bytes of a severity."""
 
@@ -110,7 +111,8 @@ def _read_approval(answer: dict[str, Any]) -> Decision:
         raise ValueError(f"the answer has no `approved`, and `{_shown_name(others[0])}` is not a yes")
     approved = answer.get("approved")
     if approved is True:
-        return APPROVE
+        grant = _object(answer, "grant")
+        return APPROVE if grant is None else Approve(grant=grant)
     if approved is False:
         return _denial(answer)
     if "approved" not in answer:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 OutcomeAction: TypeAlias = Literal[
     "continue", "modify", "respond", "deny_tool", "skip", "retry", "pause", "abort_turn", "hard_abort"
@@ -55,6 +58,8 @@ class TrailEntry:
     """The hook that decided in its place, and the cause, as in `local: absent`; empty if it decided itself."""
     severity: str = ""
     """The severity of its denial."""
+    grant: Mapping[str, Any] | None = None
+    """The later calls that its approval is for too."""
 
     def wire(self) -> dict[str, Any]:
         """The plain JSON form."""
@@ -76,6 +81,8 @@ class TrailEntry:
             shown["notes"] = self.notes.wire()
         if self.degraded:
             shown["degraded"] = self.degraded
+        if self.grant is not None:
+            shown["grant"] = dict(self.grant)
         return shown
 
 

@@ -192,12 +192,35 @@ class AfterTool(OfTool, Interception):
 class ApproveTool(OfTool):
     """A tool call that needs approval. Anything else denies it: None, an exception, no answer in time."""
 
-    __slots__ = ()
+    __slots__ = ("_yes",)
     stage, mode = "approve_tool", "approve"
 
-    def approve(self) -> Decision:
-        """Approve the call. This counts only if the handler returns it."""
-        return Decision(approved=True)
+    def approve(
+        self,
+        *,
+        for_session: bool = False,
+        for_agent: bool = False,
+        for_project: bool = False,
+        like: Mapping[str, Any] | None = None,
+        times: int | None = None,
+        seconds: float | None = None,
+    ) -> Decision:
+        """Approve the call. This counts only if the handler returns it.
+
+        With one of `for_session`, `for_agent` and `for_project`, the yes is also for later calls of this tool there: those with
+        the same arguments, at most so many `times`, or those that are `like` this one, for so many `seconds`. `like` has an
+        entry for each argument that may differ: `{"under": DIRECTORY}`, `{"starts": [WORD, ...]}` or `"anything"`. Raises
+        `ValueError` for a grant to none or several of them.
+        """
+        limits = {"like": like, "times": times, "seconds": seconds}
+        grant = {name: value for name, value in limits.items() if value is not None}
+        scopes = {"session": for_session, "agent": for_agent, "project": for_project}
+        chosen = [scope for scope, wanted in scopes.items() if wanted]
+        if not chosen and not grant:
+            return Decision(approved=True)
+        if len(chosen) != 1:
+            raise ValueError(f"{self.stage}: a grant is for_session, for_agent or for_project, and one of them alone")
+        return Decision(approved=True, grant={"for": chosen[0], **grant})
 
     def deny(self, reason: str = "") -> Decision:
         """Deny the call, and say why."""
@@ -220,12 +243,14 @@ class ApproveTool(OfTool):
             raise ValueError(f"{self.stage}: an answer has `approved`, in lower case, with True or False")
         if answer.get("approved") is not True:
             self.decision = answer
+        else:  # of several handlers, all have to give the same grant
+            self._yes = answer if answer == getattr(self, "_yes", answer) else {"approved": True}
 
     def reply(self) -> dict[str, Any]:
         if self.decision is not None:
             return self.decision
         self._changed_in_place()  # raises if anything was changed: an approval is about the call that was sent
-        return {"approved": True}
+        return self._yes
 
 
 class BeforeFinish(Interception):

@@ -40,6 +40,8 @@ HARD_ABORT: Final = "hard_abort"
 # The `Source` in the meta of a question that no agent asked: the host proves that harmful calls are denied.
 PROOF_OF_LIFE: Final = "picohook.proof_of_life"
 
+GRANTED_FOR: Final = ("session", "agent", "project")  # where the grant of an approver can hold
+
 CONTINUE_RESULT: Final = {"action": CONTINUE}  # the result that hooks give most
 
 # Limits.

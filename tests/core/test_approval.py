@@ -28,6 +28,8 @@ from picohook.model.decisions import (
 )
 from picohook.model.failure_policy import describe
 from picohook.model.payloads import ToolCall
+from picohook.model.replies import ReplyError, read_decision
+from picohook.model.stages import STAGES
 
 pytestmark = pytest.mark.anyio
 
@@ -218,3 +220,28 @@ class TestFunctionHooks:
             return True
 
         assert (await ask(clings, timeout=0.05)).approved is False
+
+
+async def test_the_grant_of_a_yes_is_in_the_trail(chain, says):
+    outcome = await chain("approve_tool", says("a", Approve(grant={"for": "session"})), says("b", APPROVE))
+    assert outcome.approved is True
+    assert [entry.grant for entry in outcome.trail] == [{"for": "session"}, None]
+    assert [entry.wire().get("grant") for entry in outcome.trail] == [{"for": "session"}, None]
+
+
+@each("answer", [{"approved": False, "grant": {"for": "session"}}, {"approved": False, "Grant": {"for": "session"}}])
+def test_a_no_grants_nothing(answer):
+    assert read_decision(STAGES["approve_tool"], answer) == Deny()
+
+
+@each("grant", [True, "session", ["session"], 1])
+def test_a_yes_with_a_grant_that_cannot_be_read_is_no_yes(grant):
+    with pytest.raises(ReplyError, match=r"`grant` is .*, not an object"):
+        read_decision(STAGES["approve_tool"], {"approved": True, "grant": grant})
+
+
+def test_a_grant_is_read_in_any_case_and_null_is_none():
+    assert read_decision(STAGES["approve_tool"], {"approved": True, "Grant": {"for": "agent"}}).grant == {
+        "for": "agent"
+    }
+    assert read_decision(STAGES["approve_tool"], {"approved": True, "grant": None}) == APPROVE

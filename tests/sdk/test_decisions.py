@@ -92,6 +92,26 @@ def test_an_approver_that_changes_the_call_has_not_approved_it():
     assert (denied.approved, denied.reason) == (False, "no")
 
 
+@each(
+    "given",
+    [
+        ({"for_session": True}, {"for": "session"}),
+        ({"for_agent": True, "times": 3}, {"for": "agent", "times": 3}),
+        ({"for_project": True, "like": {"path": "anything"}}, {"for": "project", "like": {"path": "anything"}}),
+    ],
+)
+def test_a_yes_for_more_than_this_call_has_a_grant(given):
+    arguments, grant = given
+    assert asked("approve_tool", lambda call: call.approve(**arguments)) == {"approved": True, "grant": grant}
+    assert asked("approve_tool", lambda call: call.approve(**arguments) and call.deny()) == {"approved": False}
+
+
+@each("given", [{"times": 3}, {"for_session": True, "for_project": True}, {"like": {}}])
+def test_a_grant_is_for_one_scope(given):
+    with pytest.raises(testing.AnswerError, match="for_session, for_agent or for_project"):
+        asked("approve_tool", lambda call: call.approve(**given))
+
+
 @each("stage", PAYLOADS)
 def test_reading_a_field_changes_nothing(stage):
     def look(call):

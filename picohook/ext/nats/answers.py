@@ -18,11 +18,12 @@ def answer_of(stage: Stage[Any], before: Payload, outcome: Outcome[Any]) -> dict
 
     If an edit was refused, the reason says so too, for the trail of the host that asked, and a member lets that host count it.
     """
+    (entry,) = outcome.trail
     if stage.approves:
         answer: dict[str, Any] = {"approved": outcome.approved is True}
-        return answer | {"reason": outcome.reason} if outcome.reason else answer
+        more = {"reason": outcome.reason, "grant": entry.grant}
+        return answer | {name: value for name, value in more.items() if value}
     answer = {"action": outcome.action}
-    (entry,) = outcome.trail
     reasons = filter(None, (outcome.reason or entry.reason, entry.error))
     if reason := "; ".join(reasons):
         answer["reason"] = reason

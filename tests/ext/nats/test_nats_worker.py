@@ -75,6 +75,7 @@ ANSWERS = [
     (CALL, "before_tool", {"action": "pause", "reason": "ask"}),
     (CALL, "before_tool", {"action": "hard_abort", "reason": "stop"}),
     (CALL, "approve_tool", {"approved": True}),
+    (CALL, "approve_tool", {"approved": True, "grant": {"for": "session", "times": 2}}),
     (CALL, "approve_tool", {"approved": False, "reason": "no"}),
     (Prompt(prompt="hi"), "before_prompt", {"action": "retry", "feedback": "say more"}),
     (Prompt(prompt="hi"), "before_prompt", {"prompt": "hello"}),
