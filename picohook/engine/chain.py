@@ -224,7 +224,7 @@ class Chain(Generic[P]):
     async def _approve(self, seats: Sequence[Seat]) -> Outcome[P]:
         """Ask all approvers at once, if their filters match. After the first denial, the others are not waited for."""
         wanting = approvers = [seat for seat in seats if seat.wants(self.encoded.payload)]
-        early = await self._early_answer() if approvers and self.answering else None
+        early = await self._early_answer(wanting) if approvers and self.answering else None
         denied = early is not None and isinstance(early.decision, Deny)
         if early is not None:
             approvers = [seat for seat in wanting if seat.guard and not denied]
@@ -243,13 +243,14 @@ class Chain(Generic[P]):
                 return self.outcome(seat.name, asked, approved=False)
         return self.outcome(approved=len(answers) == len(approvers))
 
-    async def _early_answer(self) -> Asked[P] | None:
+    async def _early_answer(self, wanting: Sequence[Seat]) -> Asked[P] | None:
         """Returns the first answer of a part in place of approvers. None if no part answers about the call as it is now."""
+        approvers = [seat.hook for seat in wanting if not seat.guard]
         for part in self.answering:
             began, name = self.clock(), part.name or type(part).__name__
             try:
                 with anyio.fail_after(ANSWERS_WITHIN):
-                    decision = await part.answer(cast("ToolCall", self.encoded.deep_copy().payload))
+                    decision = await part.answer(cast("ToolCall", self.encoded.deep_copy().payload), approvers)
                 if decision is None:
                     continue
                 if not isinstance(decision, Approve | Deny):

@@ -9,6 +9,7 @@ import anyio
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from ..hooks.base import Hook
     from ..host import Host
     from ..model.decisions import Approve, Deny
     from ..model.payloads import ToolCall
@@ -35,11 +36,11 @@ class Part:
     async def started(self) -> None:
         """Each hook can serve, or has failed to start."""
 
-    async def answer(self, call: ToolCall) -> Approve | Deny | None:
-        """Answers in place of approvers, for example by an earlier grant. Returns None to have them asked.
+    async def answer(self, call: ToolCall, approvers: Sequence[Hook]) -> Approve | Deny | None:
+        """Answers in place of these approvers, for example by earlier grants. Returns None to have them asked.
 
-        `call` is a copy of the call that will run. Approvers with `guard` are asked in any case, also about an approved call.
-        An error, or no answer within five seconds, counts as None and is in the trail.
+        `call` is a copy of the call that will run. `approvers` may be those of a session. Approvers with `guard` are asked in
+        any case, also about an approved call. An error, or no answer within five seconds, counts as None and is in the trail.
         """
 
     def follow(self, tables: Sequence[Any]) -> None:

@@ -20,10 +20,12 @@ class Grants(Part):
 
     def __init__(self, answer):
         self.calls = []
+        self.approvers = []
         self._answer = answer
 
-    async def answer(self, call):
+    async def answer(self, call, approvers):
         self.calls.append(call)
+        self.approvers += [hook.name for hook in approvers]
         return self._answer(call) if callable(self._answer) else self._answer
 
 
@@ -105,7 +107,7 @@ async def test_a_part_that_hangs_counts_as_no_answer(monkeypatch):
     import anyio
 
     class Hangs(Part):
-        async def answer(self, call):
+        async def answer(self, call, approvers):
             await anyio.sleep(math.inf)
 
     monkeypatch.setattr(chain, "ANSWERS_WITHIN", 0.01)
@@ -145,3 +147,15 @@ async def test_without_approvers_no_part_is_asked():
     async with Host([], parts=[grants]) as host:
         assert (await host.approve_tool(CALL)).approved
     assert grants.calls == []
+
+
+async def test_a_part_is_told_the_approvers_in_whose_place_it_answers_those_of_a_session_too():
+    asked, grants = [], Grants(None)
+    guard, other = approver("gate", asked=asked, guard=True), approver("other", asked=asked, filter={"tool": "edit"})
+    async with (
+        Host([approver(asked=asked), guard, other], parts=[grants]) as host,
+        host.session("s1", hooks=[approver("own", asked=asked)]) as session,
+        session.turn("hello") as turn,
+    ):
+        await turn.decide(CALL)
+    assert grants.approvers == ["person", "own@session"]
