@@ -86,7 +86,9 @@ def _compile(scratch: Path) -> list[Path]:
 
     options = ["--config-file=", "--ignore-missing-imports", f"--cache-dir={scratch / 'cache'}"]
     sources = [f"picohook/{module}.py" for module in COMPILED]
-    extensions = mypycify([*options, *sources], opt_level="3", target_dir=str(scratch / "c"), group_name="picohook")
+    # No debugging information: it has the paths of this build, so two builds would differ.
+    built = {"opt_level": "3", "debug_level": "0", "target_dir": str(scratch / "c"), "group_name": "picohook"}
+    extensions = mypycify([*options, *sources], **built)
     mended = _mend(Path(include_dir()), scratch / "runtime")
     for extension in extensions:
         extension.include_dirs.insert(0, str(mended))
@@ -98,7 +100,7 @@ def _compile(scratch: Path) -> list[Path]:
     except CompileError as error:
         way_out = "install a C compiler, or install without PICOHOOK_COMPILE: then it is plain Python"
         raise RuntimeError(f"the core cannot be compiled: {error}; {way_out}") from None
-    return [path for path in (scratch / "lib").rglob("*") if path.is_file()]
+    return sorted(path for path in (scratch / "lib").rglob("*") if path.is_file())
 
 
 def _mend(runtime: Path, directory: Path) -> Path:
