@@ -1,0 +1,6 @@
+"""What the tests of guards share: their helpers are beside them."""
+
+import sys
+from pathlib import Path
+
+sys.path += [str(Path(__file__).parent)]
