@@ -7,6 +7,7 @@
 # make coverage  the lines and branches of the whole package that the tests reach
 # make stub    write the signatures of the blocking host, picohook/blocking_methods.pyi, from those of the host
 # make examples  write the first hooks on pages and in hooks_examples/ from the templates of `picohook new`
+# make reference  write what the code says into the reference: the entries of the API
 # make docstrings  draw 150 docstrings at random, for a person to read; SEED=7 repeats a draw
 # make faults  write the table of faults in docs from the results of its tests
 # make fuzz    search for bytes that break the decoder or the peer, for SECONDS (60)
@@ -46,7 +47,7 @@ COMPILED := build/compiled
 ON_COMPILED := tests/core tests/protocol tests/process tests/host tests/calls tests/sessions
 
 .DEFAULT_GOAL := help
-.PHONY: help demo quick test check compiled alone coverage matrix quick-on stub examples docstrings faults fuzz planted soak bench many fleet pictures site \
+.PHONY: help demo quick test check compiled alone coverage matrix quick-on stub examples reference docstrings faults fuzz planted soak bench many fleet pictures site \
 	site-serve bare release-check agents frameworks clean
 
 # An environment is made again for a Python that is named and is another one, and where it, or its Python, was moved.
@@ -129,6 +130,9 @@ stub: $(VENV)/.installed-dev
 
 examples: $(VENV)/.installed-dev
 	$(BIN)/python tests/first_hooks.py
+
+reference: $(VENV)/.installed-dev
+	$(BIN)/python docs/site/api.py
 
 docstrings: $(VENV)/.installed-dev
 	@$(BIN)/python tests/docs/sample_docstrings.py $(SEED)

@@ -82,6 +82,7 @@ class Host(Engine, Caller):
             outcome = await host.before_tool(ToolCall(tool="bash", arguments={"command": "ls"}))
 
     Entering it starts all hooks at once, and waits until each is ready or its first start has failed. Leaving it stops them.
+    Making it raises `PicohookError` for a file in place of hooks, and for `watch` without a configuration.
     """
 
     def __init__(

@@ -119,7 +119,9 @@ class Engine(Asker):
     async def mount(self, hook: Hook | HookSpec) -> None:
         """Add a hook, and wait until it can serve or its first start has failed.
 
-        It belongs to the layer `session`, which is asked last, unless its settings name another layer.
+        It belongs to the layer `session`, which is asked last, unless its settings name another layer. Raises `PicohookError`
+        if a hook has the name already, `ConfigError` if this host cannot mount it, and `HookCrashedError` if it is `required`
+        and does not start.
         """
         made = _as_hook(_in_session_layer(hook))
         self._mounted.mount(made)
@@ -131,7 +133,7 @@ class Engine(Asker):
             raise
 
     async def unmount(self, name: str) -> None:
-        """Take a hook out of every chain at once, then stop it. Its calls in flight fail."""
+        """Take a hook out of every chain at once, then stop it. Its calls in flight fail. Raises `PicohookError` without it."""
         await self._mounted.unmount(name)
 
     async def reload(self) -> Reloaded:
@@ -139,11 +141,11 @@ class Engine(Asker):
         raise PicohookError("only a running host that was made by `Host.from_config` can be reloaded")
 
     def reset(self, name: str) -> None:
-        """Start a hook again after it was given up (FAILED)."""
+        """Start a hook again after it was given up (FAILED). Raises `PicohookError` if the hook is no process."""
         self._process(name).reset()
 
     def restart(self, name: str) -> None:
-        """End a hook's process and start a new one. Calls in flight fail, and are not replayed."""
+        """End a hook's process and start a new one. Calls in flight fail, and are not replayed. Raises as `reset` does."""
         self._process(name).restart()
 
     def _process(self, name: str) -> ProcessHook:

@@ -9,6 +9,7 @@ Each page is one working directory, in which its snippets are taken in order, as
   anything, and times, directories, runs of spaces and blank lines are not compared. A command may fail only where
   `$ echo $?` follows.
 - `jsonl` is a conversation on the wire: each request is held against its stage, each answer against its request.
+- `pyi` is a signature, which the code has made.
 - `text` is a drawing.
 - A hook that a page shows and configures is held to the protocol, MUST and SHOULD, once the page is played.
 - Any other language is a file that a console of the page builds and runs. Where its toolchain is missing, the page is skipped.
@@ -19,6 +20,7 @@ A snippet that cannot be run says so, with the reason, in a comment on the line 
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import json
 import os
@@ -59,7 +61,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BIN = os.path.dirname(sys.executable)
 HOME = Path.home()
 
-LANGUAGES = {"python", "console", "toml", "yaml", "json", "jsonl", "text"}
+LANGUAGES = {"python", "pyi", "console", "toml", "yaml", "json", "jsonl", "text"}
 TOOLCHAINS = {
     "node": ("node --version", "install Node"),
     "typescript": (
@@ -302,6 +304,14 @@ take_toml = take_yaml = take_json = take_config
 def take_text(snippet, file):
     del file
     assert not re.search(r"^(\$ |import |from .* import )", snippet.text, re.MULTILINE), f"{snippet}: this can be run"
+
+
+def take_pyi(snippet, file):
+    del file
+    assert snippet.page == "docs/reference/api.md", (
+        f"{snippet}: `make reference` writes signatures on the page of the API"
+    )
+    ast.parse(snippet.text)
 
 
 def take_jsonl(snippet, file):

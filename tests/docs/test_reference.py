@@ -1,0 +1,86 @@
+"""The entries and tables of the reference say what the code says: `make reference` writes them."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+import picohook
+import picohook.config
+import picohook.testing
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "docs/site"))
+
+import api
+
+API = api.ROOT / "docs/reference/api.md"
+
+
+def last(name):
+    return name.rpartition(".")[2]
+
+
+@pytest.fixture(scope="module")
+def page():
+    return API.read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def marks(page):
+    return [mark[1] for mark in api.MARK.finditer(page)]
+
+
+def test_the_page_of_the_api_says_what_the_code_says(page):
+    assert page == api.whole(page), "make reference writes it"
+
+
+def test_each_public_name_has_one_entry_under_its_own_title(page, marks):
+    public = [*picohook.__all__, *picohook.testing.__all__, *picohook.config.__all__, *integrations()]
+    assert sorted(map(last, marks)) == sorted(set(public))
+    titled = re.findall(r"^### (\S+)\n(?:(?!#{1,3} ).*\n)*?<!-- made: ([\w.]+)", page, re.MULTILINE)
+    assert [(last(mark), mark) for mark in marks] == titled
+
+
+def integrations():
+    """The classes that an embedder imports from `picohook.integrations`."""
+    for path in (api.ROOT / "picohook/integrations").glob("*.py"):
+        classes = [node.name for node in ast.parse(path.read_text()).body if isinstance(node, ast.ClassDef)]
+        yield from (name for name in classes if name.startswith("Picohook") and name != "PicohookState")
+
+
+def test_each_public_name_is_used_in_an_example_of_its_section(page):
+    for section in re.split(r"^## ", page, flags=re.MULTILINE)[1:]:
+        names = {last(mark[1]) for mark in api.MARK.finditer(section)}
+        used = set(
+            re.findall(r"\w+", " ".join(re.findall(r"^```python\n(.*?)^```", section, re.MULTILINE | re.DOTALL)))
+        )
+        if "../how-to/frameworks.md" not in section:  # whose examples need the frameworks
+            assert names - used == set(), section.partition("\n")[0]
+
+
+def function(text):
+    return ast.parse(text).body[0]
+
+
+def test_an_error_that_a_docstring_does_not_name_is_added():
+    raises = '    if a:\n        raise PicohookError("x")\n    raise ConfigError([])\n'
+    made = function('def f(a):\n    """Does it.\n\n    Raises `ConfigError`."""\n' + raises)
+    assert api.described(made) == ["Does it.", "**Raises** `ConfigError`.", "**Raises** `PicohookError`."]
+    inside = function(
+        'def f():\n    """Does it."""\n    def g():\n        raise PicohookError("later")\n    return g\n'
+    )
+    assert api.described(inside) == ["Does it."]
+
+
+def test_parameters_that_are_not_for_others_are_not_shown():
+    made = function("async def f(self, a, *, _b=1, c=2) -> int: ...")
+    assert api.signature(made, "picohook.host") == "async def f(a, *, c=2) -> int: ..."
+
+
+def test_a_member_that_a_mark_names_and_no_class_has_is_an_error():
+    with pytest.raises(LookupError, match="Outcome has no colour"):
+        api.entry("Outcome", "action, colour")
