@@ -51,6 +51,7 @@ ORDER = (
     "top",
     "trace",
     "replay",
+    "history",
     "audit",
     "conformance",
     "probe",

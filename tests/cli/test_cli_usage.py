@@ -22,6 +22,7 @@ COMMANDS = {
     "top": "",
     "trace": "RECORD",
     "replay": "RECORD [-- COMMAND...]",
+    "history": "[AGENT]...",
     "audit": "COMMAND [ARGS]...",
     "conformance": "-- COMMAND...",
     "probe": "[REPORT]",

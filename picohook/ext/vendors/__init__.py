@@ -22,6 +22,7 @@ extension = Extension(
     name="vendors",
     tables={"foreign": Lazy("picohook.ext.vendors.table:ForeignTable")},
     uses=("prompt",),
+    public=("tools",),
     dialects={
         "claude": _dialect(
             "claude",

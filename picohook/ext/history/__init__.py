@@ -1,0 +1,16 @@
+"""Past tool calls, from the transcripts that agents keep of their sessions on this machine."""
+
+from __future__ import annotations
+
+from ...extension import Command, Extension, Lazy
+
+extension = Extension(
+    name="history",
+    uses=("vendors",),
+    public=("past", "redact"),
+    commands={
+        "history": Command(
+            Lazy("picohook.ext.history.command:app"), "Count the past tool calls of agents, and find unguarded ones."
+        ),
+    },
+)
