@@ -44,6 +44,8 @@ class ExtensionSettings(TypedDict, total=False):
     """Asks the model for hooks with a `prompt`. Without it, they ask the model that the configuration names."""
     control: str | os.PathLike[str] | None
     """The path of a Unix socket through which the running host can be inspected and controlled."""
+    grants: bool
+    """Whether to keep the grants of approvers, besides what the configuration says."""
     otel: bool
     """Whether to send traces and metrics with OpenTelemetry, as the program has set it up."""
     prometheus: str | int | None

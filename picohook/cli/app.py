@@ -43,6 +43,7 @@ ORDER = (
     "call",
     "run",
     "trust",
+    "grants",
     "serve",
     "worker",
     "mcp",

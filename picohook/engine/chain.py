@@ -241,13 +241,27 @@ class Chain(Generic[P]):
             asked = answers.get(seat.name)
             if asked is not None and not isinstance(asked.decision, Approve):
                 return self.outcome(seat.name, asked, approved=False)
-        return self.outcome(approved=len(answers) == len(approvers))
+        approved = len(answers) == len(approvers)
+        if approved and self.answering:
+            self._pass_on([(seat.hook, answers[seat.name].entry) for seat in approvers])
+        return self.outcome(approved=approved)
+
+    def _pass_on(self, yeses: Sequence[tuple[Hook, TrailEntry]]) -> None:
+        """Give the parts the grants of approvers, all of whom have said yes."""
+        grants = [(hook, entry) for hook, entry in yeses if entry.grant is not None]
+        if not grants or not self.encoded.intact:
+            return
+        for part in self.answering:
+            try:
+                part.granted(cast("ToolCall", self.encoded.deep_copy().payload), grants)
+            except Exception as error:
+                self.trail.append(TrailEntry(_name(part), "", 0.0, failure_policy.describe(error)))
 
     async def _early_answer(self, wanting: Sequence[Seat]) -> Asked[P] | None:
         """Returns the first answer of a part in place of approvers. None if no part answers about the call as it is now."""
         approvers = [seat.hook for seat in wanting if not seat.guard]
         for part in self.answering:
-            began, name = self.clock(), part.name or type(part).__name__
+            began, name = self.clock(), _name(part)
             try:
                 with anyio.fail_after(ANSWERS_WITHIN):
                     decision = await part.answer(cast("ToolCall", self.encoded.deep_copy().payload), approvers)
@@ -291,6 +305,10 @@ class Chain(Generic[P]):
                 if not isinstance(asked.decision, _PASSES):
                     return self.outcome(seat.name, asked)
         return self.outcome() if self.encoded.intact else self.outcome(refusal=CHANGED)
+
+
+def _name(part: Part) -> str:
+    return part.name or type(part).__name__
 
 
 def _is_system(guard: tuple[Seat, object]) -> bool:

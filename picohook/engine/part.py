@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from ..host import Host
     from ..model.decisions import Approve, Deny
     from ..model.payloads import ToolCall
+    from ..model.trail import TrailEntry
     from .engine import Engine
     from .listener import Listener, Listeners
 
@@ -42,6 +43,9 @@ class Part:
         `call` is a copy of the call that will run. `approvers` may be those of a session. Approvers with `guard` are asked in
         any case, also about an approved call. An error, or no answer within five seconds, counts as None and is in the trail.
         """
+
+    def granted(self, call: ToolCall, grants: Sequence[tuple[Hook, TrailEntry]]) -> None:
+        """All approvers said yes to this call, and these hooks gave a grant with it. It is in their entries of the trail."""
 
     def follow(self, tables: Sequence[Any]) -> None:
         """A reload has read these tables: those of all files, in the order of their layers."""

@@ -14,6 +14,7 @@ COMMANDS = {
     "call": "STAGE",
     "run": "SCRIPT",
     "trust": "[CONFIG]",
+    "grants": "COMMAND [ARGS]...",
     "serve": "",
     "worker": "",
     "mcp": "-- COMMAND...",
@@ -42,7 +43,8 @@ def test_help_lists_the_commands_in_a_newcomers_order_with_their_purpose(project
 
 
 @pytest.mark.parametrize(
-    ("command", "arguments"), [*COMMANDS.items(), ("control reset", "NAME"), ("audit verify", "FILE")]
+    ("command", "arguments"),
+    [*COMMANDS.items(), ("control reset", "NAME"), ("audit verify", "FILE"), ("grants revoke", "ID...")],
 )
 def test_help_of_a_command_names_its_arguments_without_types_of_a_library(project, command, arguments):
     helped = project(*command.split(), "--help")

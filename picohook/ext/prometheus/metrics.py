@@ -61,6 +61,8 @@ class _Metrics(Collector):
         yield from (family for family in self._families(up, hooks, stages) if family.samples)
         if (proofs := status["proof_of_life"]) is not None:
             yield from _proofs(proofs)
+        if "grants" in status:
+            yield _counter("grant_uses", "Calls that grants have approved.", [], [([], status["grants"]["uses"])])
 
     @staticmethod
     def _families(up: Metric, hooks: Counted, stages: Counted) -> Iterator[Metric]:

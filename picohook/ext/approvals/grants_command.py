@@ -1,0 +1,88 @@
+"""`picohook grants`: the calls that approvers have approved in advance."""
+
+import json
+import time
+from typing import Annotated, Any
+
+import typer
+
+from ...cli import output
+from ...cli.command import App, Json
+from ...errors import PicohookError
+from .grants import Grant
+from .grants_store import GrantStore
+
+app = App(invoke_without_command=True)
+
+
+@app.callback()
+def grants(context: typer.Context, as_json: Json = False) -> None:
+    """List the grants that hold. Their hosts see a change at their next call."""
+    if context.invoked_subcommand is None:
+        found = _all()
+        if as_json:
+            output.data([_wire(grant) for grant in found])
+        elif not found:
+            output.line("No grant holds.")
+        for grant in () if as_json else found:
+            output.line(f"{grant.id}  for this {grant.scope}, {_ends(grant)}: {grant.shown}")
+
+
+@app.command()
+def show(grant_id: Annotated[str, typer.Argument(metavar="ID", show_default=False)], as_json: Json = False) -> None:
+    """Show all about one grant."""
+    grant = next((one for one in _all() if one.id == grant_id), None)
+    if grant is None:
+        raise PicohookError(f"no grant {grant_id} holds: see picohook grants")
+    if as_json:
+        output.data(_wire(grant))
+    else:
+        output.pairs(
+            [(name, value if isinstance(value, str) else json.dumps(value)) for name, value in _wire(grant).items()]
+        )
+
+
+@app.command()
+def revoke(
+    ids: Annotated[list[str] | None, typer.Argument(metavar="ID...", show_default=False)] = None,
+    every: Annotated[bool, typer.Option("--all", help="Revoke all grants.")] = False,
+) -> None:
+    """End grants now. Calls that run already continue."""
+    if bool(ids) == every:
+        raise PicohookError("name the grants to revoke, or give --all")
+    store = GrantStore()
+    wanted = [grant.id for grant in store.all()] if every else [*(ids or ())]
+    ended = store.revoke(wanted)
+    output.line(f"revoked {ended} of {len(wanted)}" if wanted else "No grant holds.")
+    if ended < len(wanted):
+        raise typer.Exit(1)
+
+
+def _all() -> list[Grant]:
+    store = GrantStore()
+    try:
+        return store.all()
+    finally:
+        store.close()
+
+
+def _ends(grant: Grant) -> str:
+    left = "" if grant.left is None else f"{grant.left} more, "
+    return f"{left}until {time.strftime('%Y-%m-%d %H:%M', time.localtime(grant.until))}"
+
+
+def _wire(grant: Grant) -> dict[str, Any]:
+    return {
+        "id": grant.id,
+        "calls": grant.shown,
+        "for": grant.scope,
+        "place": grant.place.replace("\0", " "),
+        "hook": grant.hook,
+        "by": grant.by,
+        "given": time.strftime("%Y-%m-%dT%H:%M:%S%z", time.localtime(grant.given)),
+        "until": time.strftime("%Y-%m-%dT%H:%M:%S%z", time.localtime(grant.until)),
+        "left": grant.left,
+        "tool": grant.tool,
+        "arguments": json.loads(grant.arguments),
+        "like": dict(grant.like),
+    }

@@ -1,0 +1,99 @@
+"""The outside of a call on which its meaning depends: directories and links, words of a command, git's configuration."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import secrets
+from typing import TYPE_CHECKING, Any
+
+from ...wire.regular_files import read_regular
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+_GIT = re.compile(r"(?<![A-Za-z0-9])git(?![A-Za-z0-9])")
+_INCLUDED = re.compile(rb"(?im)^\s*path\s*=\s*\"?([^\"\r\n]+)")
+_MOST = 1 << 20
+"""The most bytes of a file of git's configuration."""
+_DEEPEST = 5
+"""The most files that include one another."""
+
+
+def resolved(path: str, cwd: str) -> str:
+    """A path without links, `~` and `..`, relative to a directory."""
+    return os.path.realpath(os.path.join(cwd, os.path.expanduser(path)))
+
+
+def command_words(text: str) -> list[str] | None:
+    """The words of a text that is one simple command and nothing else; None if it is more, or cannot be known."""
+    del text
+    return None  # until there is a reader of commands
+
+
+def is_no_wider(tool: str, arguments: Mapping[str, Any], name: str, first: Sequence[str], cwd: str) -> bool:
+    """Whether guards let this call pass, so that its further words do nothing that the first ones do not."""
+    del tool, arguments, name, first, cwd
+    return False
+
+
+def mentions_git(value: Any) -> bool:
+    """Whether a text in this value names git."""
+    if isinstance(value, str):
+        return _GIT.search(value) is not None
+    if isinstance(value, dict):
+        return any(map(mentions_git, value.values()))
+    return isinstance(value, list) and any(map(mentions_git, value))
+
+
+def state_of_git(cwd: str) -> str:
+    """A digest of what decides about a git command in this directory: aliases, remotes, programs and the current branch.
+
+    It is equal to no other if a file cannot be read.
+    """
+    digest = hashlib.blake2b(digest_size=16)
+    try:
+        for path in _files_of_git(cwd):
+            _add(digest, path, _DEEPEST)
+    except (OSError, ValueError):
+        return secrets.token_hex(16)
+    return digest.hexdigest()
+
+
+def _files_of_git(cwd: str) -> Iterator[str]:
+    home = os.path.expanduser("~")
+    yield "/etc/gitconfig"
+    yield os.path.join(os.environ.get("XDG_CONFIG_HOME") or os.path.join(home, ".config"), "git", "config")
+    yield os.path.join(home, ".gitconfig")
+    here = os.path.realpath(cwd)
+    while not os.path.lexists(os.path.join(here, ".git")) and here != "/":
+        here = os.path.dirname(here)
+    own = os.path.join(here, ".git")
+    if os.path.isfile(own):  # a further work tree: the file names its directory
+        own = _named(own, _read(own).partition(b"gitdir:")[2])
+    common = os.path.join(own, "commondir")
+    yield os.path.join(own, "HEAD")
+    yield os.path.join(own, "config.worktree")
+    yield os.path.join(_named(common, _read(common)) if os.path.isfile(common) else own, "config")
+
+
+def _named(file: str, text: bytes) -> str:
+    """The path that a file names, relative to its own directory."""
+    return os.path.join(os.path.dirname(file), os.path.expanduser(os.fsdecode(text.strip())))
+
+
+def _add(digest: Any, path: str, depth: int) -> None:
+    data = _read(path)
+    digest.update(b"%d %b\0%d\0%b" % (len(path), os.fsencode(path), len(data), data))
+    if b"[include" in data.lower() and depth:
+        for named in _INCLUDED.findall(data):
+            _add(digest, _named(path, named), depth - 1)
+
+
+def _read(path: str) -> bytes:
+    """The bytes of a file; none if there is none. Raises `OSError` for one that cannot be read."""
+    try:
+        return read_regular(path, _MOST)
+    except (FileNotFoundError, NotADirectoryError):
+        return b""

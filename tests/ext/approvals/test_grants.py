@@ -1,0 +1,468 @@
+"""Grants: an approver's yes for later calls. Everything that is not exactly one of them is asked about."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+import time
+
+import anyio
+import pytest
+from rows import each
+
+from picohook import Approve, FunctionHook, HookSpec, Host, Meta, ToolCall
+from picohook.ext.approvals.grants import Facts, Grant, Index, offers
+from picohook.ext.approvals.grants_part import GrantsPart
+from picohook.ext.approvals.grants_store import GrantStore
+from picohook.ext.approvals.world import state_of_git
+
+pytestmark = pytest.mark.anyio
+SESSION = Meta(session_key="s1", agent_id="main")
+
+
+@pytest.fixture(autouse=True)
+def state(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    (tmp_path / "project").mkdir()
+    monkeypatch.chdir(tmp_path / "project")
+
+
+def call(tool="edit", meta=SESSION, context=None, **arguments):
+    return ToolCall(tool=tool, arguments=arguments, meta=meta, context=context)
+
+
+class Person:
+    """An approver that says yes with a grant, and counts how often it is asked."""
+
+    def __init__(self, grant=None, name="person", **settings):
+        self.asked = 0
+        self.grant = grant
+        self.hook = FunctionHook(name, {"before_tool": lambda _: None, "approve_tool": self._approve}, **settings)
+
+    def _approve(self, _):
+        self.asked += 1
+        return True if self.grant is None else Approve(grant=self.grant)
+
+
+async def asked_again(person, first, second, *more):
+    """Whether the person is asked about the second call, after a yes with the grant to the first one."""
+    async with Host([person.hook, *more], grants=True) as host:
+        assert (await host.approve_tool(first)).approved
+        before = person.asked
+        assert (await host.approve_tool(second)).approved
+        return person.asked > before
+
+
+async def test_a_later_call_with_the_same_arguments_is_approved_and_the_trail_says_by_which_grant():
+    person = Person({"for": "session"})
+    async with Host([person.hook], grants=True) as host:
+        await host.approve_tool(call(path="a", text="x"))
+        outcome = await host.approve_tool(call(text="x", path="a"))
+        (grant,) = GrantStore().all()
+        assert host.status().parts["grants"] == {"kept": 1, "uses": 1}
+    assert (outcome.approved, person.asked) == (True, 1)
+    entry = outcome.trail[0]
+    assert (entry.hook, entry.reason.startswith(f"grant {grant.id} of ")) == ("grants", True)
+    assert entry.reason.endswith(", by person: its program")
+
+
+FIRST = {"path": "src/a.py", "text": "x"}
+
+
+@each(
+    "second",
+    [
+        call(**FIRST | {"text": "y"}),
+        call(**FIRST, more=1),
+        call(path="src/a.py"),
+        call("write", **FIRST),
+        call(**FIRST, meta=Meta(session_key="s2")),
+        call(**FIRST, meta=Meta()),
+        call(**FIRST | {"text": 1}),
+    ],
+)
+async def test_any_other_call_is_asked_about(second):
+    assert await asked_again(Person({"for": "session"}), call(**FIRST), second)
+
+
+@each(
+    "scope",
+    [
+        ("session", Meta(session_key="s1", agent_id="other"), False),
+        ("agent", Meta(session_key="s2", agent_id="main"), False),
+        ("agent", Meta(session_key="s1", agent_id="other"), True),
+        ("project", Meta(), False),
+    ],
+)
+async def test_a_grant_holds_for_its_session_agent_or_project(scope):
+    name, meta, asked = scope
+    assert await asked_again(Person({"for": name}), call(**FIRST), call(**FIRST, meta=meta)) is asked
+
+
+async def test_a_grant_for_a_project_does_not_hold_in_another_directory(tmp_path, monkeypatch):
+    person = Person({"for": "project"})
+    await asked_again(person, call(**FIRST), call(**FIRST))
+    monkeypatch.chdir(tmp_path)
+    assert await asked_again(person, call(**FIRST), call(**FIRST)) is False
+    assert person.asked == 2
+
+
+UNDER = {"for": "session", "like": {"path": {"under": "src"}, "text": "anything"}}
+
+
+@each(
+    "path",
+    [
+        ("src/b/c.py", False),
+        ("src/../src/d", False),
+        ("src", True),
+        ("src2/x", True),
+        ("src/../x", True),
+        ("/etc/x", True),
+        ("~/src/x", True),
+        ("src/link/x", True),
+        ("", True),
+    ],
+)
+async def test_a_grant_for_a_directory_is_for_what_is_really_in_it(path):
+    name, asked = path
+    os.makedirs("src", exist_ok=True)
+    if not os.path.lexists("src/link"):
+        os.symlink("/etc", "src/link")
+    assert await asked_again(Person(UNDER), call(**FIRST), call(path=name, text="y")) is asked
+
+
+async def test_a_relative_path_counts_from_the_directory_of_the_call(tmp_path):
+    inside = call(**FIRST, context={"cwd": str(tmp_path)})
+    assert await asked_again(Person(UNDER), call(**FIRST), inside)
+
+
+@each("path", [1, None, ["src/a"], {"under": "src"}])
+async def test_what_is_no_path_is_in_no_directory(path):
+    assert await asked_again(Person(UNDER), call(**FIRST), call(path=path, text="y"))
+
+
+async def test_an_argument_that_may_be_anything_has_to_be_there():
+    grant = {"for": "session", "like": {"text": "anything"}}
+    assert await asked_again(Person(grant), call(**FIRST), call(path="src/a.py"))
+    assert not await asked_again(Person(grant), call(**FIRST), call(path="src/a.py", text=["y"]))
+
+
+@each(
+    "grant",
+    [
+        {},
+        {"for": "everything"},
+        {"for": "session", "unknown": 1},
+        {"for": "session", "times": 2, "like": {"text": "anything"}},
+        {"for": "session", "times": 0},
+        {"for": "session", "times": True},
+        {"for": "session", "seconds": -1},
+        {"for": "session", "seconds": float("inf")},
+        {"for": "session", "like": {"path": {"under": "elsewhere"}}},
+        {"for": "session", "like": {"path": {"under": ""}}},
+        {"for": "session", "like": {"other": "anything"}},
+        {"for": "session", "like": {"path": {"matches": "*"}}},
+        {"for": "session", "like": {"path": {"under": "src", "starts": ["x"]}}},
+        {"for": "session", "like": "anything"},
+        {"for": "session", "tool": "bash"},
+    ],
+)
+async def test_what_is_no_grant_for_the_call_is_a_yes_for_this_call_alone(grant):
+    assert await asked_again(Person(grant), call(**FIRST), call(**FIRST))
+    assert GrantStore().all() == []
+
+
+async def test_without_the_table_a_yes_is_for_one_call():
+    person = Person({"for": "session"})
+    async with Host([person.hook]) as host:
+        for _ in range(2):
+            assert (await host.approve_tool(call(**FIRST))).approved
+    assert person.asked == 2
+
+
+async def test_a_grant_of_one_approver_does_not_answer_for_another():
+    other = Person(name="other")
+    assert await asked_again(Person({"for": "session"}), call(**FIRST), call(**FIRST), other.hook)
+    assert other.asked == 2
+
+
+async def test_grants_of_all_approvers_answer_for_all():
+    other = Person({"for": "project"}, name="other")
+    assert not await asked_again(Person({"for": "session"}), call(**FIRST), call(**FIRST), other.hook)
+    assert other.asked == 1
+
+
+async def test_no_grant_answers_for_a_guard():
+    guard = Person({"for": "session"}, name="guard", guard=True)
+    assert not await asked_again(Person({"for": "session"}), call(**FIRST), call(**FIRST), guard.hook)
+    assert guard.asked == 2
+
+
+async def test_a_grant_beside_a_denial_of_another_approver_is_not_kept():
+    no = FunctionHook("no", {"approve_tool": lambda _: False})
+    async with Host([Person({"for": "session"}).hook, no], grants=True) as host:
+        assert not (await host.approve_tool(call(**FIRST))).approved
+    assert GrantStore().all() == []
+
+
+async def test_an_approver_of_a_session_is_always_asked():
+    person = Person({"for": "project"})
+    async with Host([], grants=True) as host:
+        for _ in range(2):
+            async with host.session("s1", hooks=[person.hook]) as session, session.turn("hello") as turn:
+                await turn.decide(call(**FIRST))
+            person = Person({"for": "project"})
+    assert GrantStore().all() == []
+
+
+async def test_a_grant_of_a_function_ends_with_its_host():
+    person = Person({"for": "project"})
+    assert not await asked_again(person, call(**FIRST), call(**FIRST))
+    assert not await asked_again(person, call(**FIRST), call(**FIRST))
+    assert person.asked == 2
+
+
+# Counted grants.
+
+
+async def test_a_counted_grant_is_for_so_many_calls():
+    person = Person({"for": "session", "times": 3})
+    async with Host([person.hook], grants=True) as host:
+        for _ in range(8):
+            assert (await host.approve_tool(call(**FIRST))).approved
+    assert person.asked == 2  # each yes is followed by three calls
+
+
+async def test_hosts_that_use_one_counted_grant_at_the_same_time_use_it_no_more_often_than_it_is_for(config):
+    path = config("approver.py", '{"approved": True, "grant": {"for": "project", "times": 5}}')
+    async with Host.from_config(path) as one, Host.from_config(path) as two:
+        await one.approve_tool(call(**FIRST))
+        (config.directory / "answer").write_text("no")
+        approved = []
+
+        async def ask(host):
+            approved.append((await host.approve_tool(call(**FIRST))).approved)
+
+        async with anyio.create_task_group() as tasks:
+            for host in [one, two] * 10:
+                tasks.start_soon(ask, host)
+    assert approved.count(True) == 5
+    assert GrantStore().all() == []
+
+
+# Other programs, and the configuration.
+
+APPROVER = """\
+import json, os, sys
+for line in sys.stdin:
+    question = json.loads(line)
+    answer = {answer} if question["method"] == "hook.approve_tool" else {{"ok": True, "name": "x"}}
+    if question["method"] == "hook.approve_tool" and os.path.exists("answer"):
+        answer = {{"approved": False}}
+    if "id" in question:
+        print(json.dumps({{"jsonrpc": "2.0", "id": question["id"], "result": answer}}), flush=True)
+"""
+CONFIG = """\
+[grants]
+[hooks.person]
+command = ["{python}", "approver.py"]
+stages = ["approve_tool"]
+"""
+
+
+@pytest.fixture
+def config(tmp_path):
+    """`config(program, answer)` writes a configuration whose approver answers so, until there is a file `answer` beside it."""
+    directory = tmp_path / "hooks"
+    directory.mkdir()
+
+    def write(program="approver.py", answer='{"approved": True, "grant": {"for": "project"}}'):
+        (directory / program).write_text(APPROVER.format(answer=answer))
+        path = directory / "picohook.toml"
+        path.write_text(CONFIG.format(python=sys.executable))
+        return path
+
+    write.directory = directory
+    return write
+
+
+async def granted_then(path, change):
+    """Whether a call is approved after a yes with a grant, a change, and an approver that says no from then on."""
+    async with Host.from_config(path) as host:
+        assert (await host.approve_tool(call(**FIRST))).approved
+    (path.parent / "answer").write_text("no")
+    change()
+    async with Host.from_config(path) as host:
+        return (await host.approve_tool(call(**FIRST))).approved
+
+
+async def test_a_grant_outlives_its_host(config):
+    assert await granted_then(config(), lambda: None)
+
+
+async def test_a_grant_does_not_outlive_a_change_of_the_configuration(config):
+    path = config()
+    assert not await granted_then(path, lambda: path.write_text(path.read_text() + "# reviewed\n"))
+
+
+async def test_a_grant_does_not_outlive_a_change_of_the_hooks_program(config):
+    path = config()
+    program = path.parent / "approver.py"
+    assert not await granted_then(path, lambda: program.write_text(program.read_text() + "# reviewed\n"))
+
+
+async def test_a_grant_does_not_outlive_a_reload_of_another_configuration(config):
+    path = config()
+    async with Host.from_config(path) as host:
+        assert (await host.approve_tool(call(**FIRST))).approved
+        (path.parent / "answer").write_text("no")
+        assert (await host.approve_tool(call(**FIRST))).approved
+        path.write_text(path.read_text().replace("[grants]", ""))
+        await host.reload()
+        assert not (await host.approve_tool(call(**FIRST))).approved
+
+
+async def test_a_revoked_grant_is_not_used_again():
+    person = Person({"for": "session"})
+    async with Host([person.hook], grants=True) as host:
+        await host.approve_tool(call(**FIRST))
+        await host.approve_tool(call(**FIRST))
+        (grant,) = GrantStore().all()
+        subprocess.run(
+            [sys.executable, "-m", "picohook", "grants", "revoke", grant.id], check=True, capture_output=True
+        )
+        await host.approve_tool(call(**FIRST))
+    assert person.asked == 2
+
+
+async def test_a_host_uses_what_an_approver_granted_to_another_host(config):
+    path = config()
+    async with Host.from_config(path) as one, Host.from_config(path) as two:
+        assert (await one.approve_tool(call(**FIRST))).approved
+        (path.parent / "answer").write_text("no")
+        await one.approve_tool(call(**FIRST))
+        assert (await two.approve_tool(call(**FIRST))).approved
+
+
+async def test_a_grant_that_is_over_is_not_used(monkeypatch):
+    person = Person({"for": "session", "seconds": 60})
+    async with Host([person.hook], grants=True) as host:
+        await host.approve_tool(call(**FIRST))
+        later = time.time() + 61
+        monkeypatch.setattr(time, "time", lambda: later)
+        await host.approve_tool(call(**FIRST))
+    assert person.asked == 2
+
+
+async def test_a_scope_that_the_users_table_does_not_allow_is_not_kept(config):
+    path = config(answer='{"approved": True, "grant": {"for": "project"}}')
+    path.write_text(path.read_text().replace("[grants]", '[grants]\nscopes = ["session"]'))
+    assert not await granted_then(path, lambda: None)
+
+
+async def test_a_file_that_cannot_be_used_stops_the_start_of_the_host(tmp_path):
+    directory = tmp_path / "state" / "picohook" / "approvals"
+    directory.mkdir(parents=True, mode=0o700)
+    (directory / "grants.db").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(Exception, match=r"grants\.db: is not a file of approvals"):
+        async with Host([], grants=True):
+            pass
+
+
+# Git.
+
+
+async def test_a_grant_for_a_git_command_ends_with_the_configuration_of_git():
+    os.mkdir(".git")
+    with open(".git/config", "w") as file:
+        file.write('[remote "origin"]\n\turl = good\n')
+    push = call("bash", command="git push origin feature")
+    person = Person({"for": "session"})
+    async with Host([person.hook], grants=True) as host:
+        await host.approve_tool(push)
+        await host.approve_tool(push)
+        assert person.asked == 1
+        with open(".git/config", "a") as file:
+            file.write("\tpushurl = evil\n")
+        await host.approve_tool(push)
+    assert person.asked == 2
+
+
+@each(
+    "name", ["~/.gitconfig", "~/.config/git/config", ".git/config", ".git/HEAD", "~/included", ".git/config.worktree"]
+)
+def test_each_file_of_gits_configuration_counts(name):
+    os.makedirs(".git", exist_ok=True)
+    os.makedirs(os.path.expanduser("~/.config/git"), exist_ok=True)
+    with open(os.path.expanduser("~/.gitconfig"), "w") as file:
+        file.write("[include]\n\tpath = ~/included\n")
+    before = state_of_git(os.path.join(os.getcwd(), "missing", "below"))
+    with open(os.path.expanduser(name), "a") as file:
+        file.write("[alias]\n\tpush = !evil\n")
+    assert state_of_git(os.path.join(os.getcwd(), "missing", "below")) != before
+
+
+def test_the_configuration_of_a_further_work_tree_is_that_of_its_repository(tmp_path):
+    os.makedirs("main/.git/worktrees/other")
+    os.makedirs("other")
+    with open("other/.git", "w") as file:
+        file.write(f"gitdir: {os.getcwd()}/main/.git/worktrees/other\n")
+    with open("main/.git/worktrees/other/commondir", "w") as file:
+        file.write("../..\n")
+    before = state_of_git(os.path.abspath("other"))
+    with open("main/.git/config", "w") as file:
+        file.write("[alias]\n\tpush = !evil\n")
+    assert state_of_git(os.path.abspath("other")) != before
+
+
+# Finding.
+
+
+def test_the_grants_that_are_compared_do_not_grow_with_those_that_are_kept():
+    index = Index()
+    plain = Grant("", "person", "m", "session", "s", "edit", "{}", {}, "", 0.0, 9e9, "x")
+    for number in range(2_000):
+        like = {"path": {"under": f"/work/{number}"}, "text": "anything"}
+        index.put(dataclasses.replace(plain, id=f"u{number}", like=like))
+        index.put(
+            dataclasses.replace(plain, id=f"e{number}", arguments=json.dumps({"n": number}, separators=(",", ":")))
+        )
+    facts = Facts(call(path="/work/7/x", text=""))
+    assert [grant.id for grant in index.find("person", facts, [("session", "s")])] == ["u7"]
+    assert [grant.id for grant in index.find("person", Facts(call(n=8)), [("session", "s")])] == ["e8"]
+    index.remove("u7")
+    assert not [*index.find("person", facts, [("session", "s")])]
+    assert sum(len([*facts.keys(form)]) for form in index._forms(["person"], "edit", [("session", "s")])) < 6
+
+
+def test_what_a_person_is_offered_says_all_that_it_is_for():
+    texts = [text for text, _ in offers(call(path="src/a.py", text="x\x1b[2J"))]
+    assert texts == [
+        'for this session: edit: path = "src/a.py", text = "x\\u001b[2J"',
+        'for this project: edit: path = "src/a.py", text = "x\\u001b[2J"',
+        f"for this session: edit: path is in {os.getcwd()}/src, text is anything",
+        f"for this project: edit: path is in {os.getcwd()}/src, text is anything",
+    ]
+
+
+@each("offer", range(4))
+async def test_an_offer_is_a_grant_for_the_call(offer):
+    first = call(path="src/a.py", text="x")
+    _, grant = offers(first)[offer]
+    assert not await asked_again(Person(grant), first, first)
+
+
+async def test_a_grant_is_read_from_a_hooks_process(config):
+    async with Host(
+        [HookSpec(name="p", command=(sys.executable, str(config().parent / "approver.py")), stages=["approve_tool"])],
+        parts=[GrantsPart()],
+    ) as host:
+        await host.approve_tool(call(**FIRST))
+        outcome = await host.approve_tool(call(**FIRST))
+    assert outcome.trail[0].hook == "grants"
