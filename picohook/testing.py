@@ -11,7 +11,8 @@
     assert [event.kind for event in host.events] == ["tool_exec_skipped"]
 
 The host is a real host, with its chains, deadlines and failure policy. `hook_process` makes a real hook process from a few
-lines of Python. `check_extension` is for tests of a package with an extension.
+lines of Python. `check_extension` is for tests of a package with an extension. `other_clothes` is for tests of gates, with
+Hypothesis.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ import sys
 import textwrap
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from . import extensions
@@ -38,6 +40,8 @@ from .model.stages import STAGES
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from typing import TypeAlias
+
+    from hypothesis.strategies import SearchStrategy
 
     from .hooks.base import Hook
     from .model.decisions import Decision, Outcome
@@ -55,7 +59,7 @@ if TYPE_CHECKING:
 
 P = TypeVar("P", bound=Payload)
 
-__all__ = ["FakeHook", "FakeQuestion", "RecordingHost", "check_extension", "hook_process"]
+__all__ = ["FakeHook", "FakeQuestion", "RecordingHost", "check_extension", "hook_process", "other_clothes"]
 
 
 class FakeQuestion(NamedTuple):
@@ -220,3 +224,23 @@ def _lazy_names(row: Extension) -> Iterator[tuple[str, Lazy[Any]]]:
         for at, one in (named or {field.name: value}).items():
             inner = {f"{at}.{part.name}": getattr(one, part.name) for part in fields(one)} if is_dataclass(one) else {}
             yield from ((name, found) for name, found in {at: one, **inner}.items() if isinstance(found, Lazy))
+
+
+def other_clothes(command: str, *, harmless: bool = False, most: int = 3) -> SearchStrategy[str]:
+    """A Hypothesis strategy: a shell command as it is, and in up to `most` other clothes, such as quotes, variables, `bash -c`.
+
+    With `harmless`, they are clothes in which a usual command stays usual. A failure shrinks to the fewest that it needs.
+    Raises `ImportError` without Hypothesis.
+
+    ::
+
+        @given(other_clothes("rm -rf ~"))
+        def test_the_gate_reads(command: str) -> None:
+            assert gate.denies(command)
+    """
+    from hypothesis import strategies
+
+    mutate = import_module("picohook.ext.guards.mutate")
+    clothes = mutate.HARMLESS if harmless else mutate.HARMFUL
+    names = strategies.lists(strategies.sampled_from(list(clothes)), max_size=most, unique=True)
+    return names.map(lambda worn: str(mutate.wear(command, worn, clothes)))

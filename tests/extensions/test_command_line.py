@@ -19,7 +19,7 @@ from picohook import Extension, Lazy, Option
 extension = Extension(
     name="more",
     options={
-        "doctor --mutate": Option(Lazy("more:mutate"), "Change calls, and see which a gate misses.", metavar="HOOK", many=True),
+        "doctor --alter": Option(Lazy("more:mutate"), "Change calls, and see which a gate misses.", metavar="HOOK", many=True),
         "trace --html": Option(Lazy("more:html"), "Write a page instead.", metavar="FILE"),
         "trace --quick": Option(Lazy("more:quick"), "Do nothing."),
     },
@@ -86,7 +86,7 @@ def doctor(run, tmp_path):
 
 def test_an_option_of_a_package_adds_to_what_doctor_examines(install, doctor):
     install("more", text=OPTIONS)
-    examined = json.loads(doctor("--json", "--mutate", "gate", "--mutate=other"))
+    examined = json.loads(doctor("--json", "--alter", "gate", "--alter=other"))
     found = [(one["about"], one["message"]) for one in examined["findings"]]
     assert [one for one in found if one[0] in {"more", "gate", "other"}] == [
         ("more", "0 hooks may run"),
@@ -122,7 +122,7 @@ def test_extensions_lists_what_there_is_and_where_it_comes_from(install, run):
     assert (rows["audit"]["from"], rows["audit"]["commands"]) == ("", ["audit"])
     assert (rows["more"]["from"], rows["more"]["options"]) == (
         "more 1.2",
-        ["doctor --mutate", "trace --html", "trace --quick"],
+        ["doctor --alter", "trace --html", "trace --quick"],
     )
     _, shown = run("extensions")
     assert [line.split()[:4] for line in shown.splitlines() if line.startswith("more")] == [

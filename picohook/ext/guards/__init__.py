@@ -2,6 +2,14 @@
 
 from __future__ import annotations
 
-from ...extension import Extension
+from ...extension import Extension, Lazy, Option
 
-extension = Extension(name="guards")
+extension = Extension(
+    name="guards",
+    options={
+        "doctor --mutate": Option(
+            Lazy("picohook.ext.guards.doctor:mutations"),
+            "Put commands that a gate stops into other clothes, and name those that pass.",
+        ),
+    },
+)

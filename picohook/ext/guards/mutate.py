@@ -12,7 +12,7 @@ import json
 import re
 import shlex
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from random import Random
 from typing import Any, TypeAlias
@@ -232,6 +232,13 @@ def alone(command: str, clothes: Mapping[str, Wear] = HARMFUL) -> Iterator[tuple
         worn = wear(command)
         if worn is not None and worn != command:
             yield name, worn
+
+
+def wear(command: str, names: Iterable[str], clothes: Mapping[str, Wear] = HARMFUL) -> str:
+    """Returns the command in those of the named clothes that fit, put on in this order."""
+    for name in names:
+        command = clothes[name](command) or command
+    return command
 
 
 def together(command: str, seed: int, clothes: Mapping[str, Wear] = HARMFUL, count: int = 3) -> tuple[list[str], str]:

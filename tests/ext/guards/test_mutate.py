@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING
 import guard_corpus as corpus
 import pytest
 import ran
+from hypothesis import find, given, settings
 
 from picohook.ext.guards import mutate
+from picohook.testing import other_clothes
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -89,6 +91,18 @@ def test_several_clothes_are_drawn_by_a_seed() -> None:
     assert len(first[0]) == 3
     assert len({mutate.together("rm -rf ~/data", seed)[1] for seed in range(50)}) > 40
     assert mutate.together("", 1, {}) == ([], "")
+
+
+@settings(max_examples=50, database=None)
+@given(other_clothes("git status", harmless=True, most=1))
+def test_hypothesis_draws_clothes(command: str) -> None:
+    assert command in {"git status", *(text for _, text in mutate.alone("git status", mutate.HARMLESS))}
+
+
+def test_a_failure_shrinks_to_the_fewest_clothes() -> None:
+    unlike = find(other_clothes("rm -rf ~/data"), lambda text: not text.startswith("rm"))
+    assert unlike in {text for _, text in mutate.alone("rm -rf ~/data")}
+    assert find(other_clothes("rm -rf ~/data"), lambda _: True) == "rm -rf ~/data"
 
 
 @pytest.mark.skipif(not shutil.which("bash"), reason="needs bash")
