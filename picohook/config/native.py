@@ -49,14 +49,18 @@ _SAME = ("on_failure", "respond", "inherit_env", "max_line_bytes", "grace", "con
 class Defaults(Settings):
     """Settings for hooks that do not set them."""
 
-    observer_timeout: Seconds = Field(default=_TIMEOUTS.observer, description="Seconds; the wait for one event.")
-    interceptor_timeout: Seconds = Field(
-        default=_TIMEOUTS.interceptor, description="Seconds; one question to an interceptor."
+    observer_timeout: Seconds = Field(
+        default=_TIMEOUTS.observer, description="Seconds to wait for an event to be written."
     )
-    approval_timeout: Seconds = Field(default=_TIMEOUTS.approval, description="Seconds; one question to an approver.")
-    hello_timeout: Seconds = Field(default=_TIMEOUTS.hello, description="Seconds; from a hook's start to its hello.")
+    interceptor_timeout: Seconds = Field(
+        default=_TIMEOUTS.interceptor, description="Seconds for one question to an interceptor."
+    )
+    approval_timeout: Seconds = Field(
+        default=_TIMEOUTS.approval, description="Seconds for one question to an approver."
+    )
+    hello_timeout: Seconds = Field(default=_TIMEOUTS.hello, description="Seconds from a hook's start to its hello.")
     chain_budget: Seconds = Field(
-        default=_TIMEOUTS.chain, description="Seconds; all interceptors of one stage together."
+        default=_TIMEOUTS.chain, description="Seconds for all interceptors of one stage together."
     )
     on_failure: OnFailure = _HOOK.on_failure
     respond: RespondRule = _HOOK.respond
@@ -237,6 +241,7 @@ def schema() -> dict[str, Any]:
     model = _file_with(tuple(tables.items()))
     made = {"$schema": "https://json-schema.org/draft/2020-12/schema", **model.model_json_schema()}
     hook = made["$defs"]["HookSpec"]
+    hook["description"] = hook["description"].partition("\n")[0]
     hook["oneOf"] = [{"required": [key]} for key in (*KINDS, *extensions.every("kinds"))]
     left_out = {*HookSpec.SET_ELSEWHERE}
     for kind in (
@@ -249,6 +254,8 @@ def schema() -> dict[str, Any]:
         left_out |= {*kind.SET_ELSEWHERE}
     for key in left_out:
         del hook["properties"][key]
+    for key, shared in made["$defs"]["Defaults"]["properties"].items():
+        shared.setdefault("description", hook["properties"].get(key, {}).get("description"))
     hook["properties"]["observe"]["items"] = {"enum": sorted(EVENTS)}
     hook["properties"]["command"]["minItems"] = 1
     hook["anyOf"] = [{"required": [key], "properties": {key: {"minItems": 1}}} for key in ("stages", "observe")]

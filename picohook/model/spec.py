@@ -130,7 +130,7 @@ class RestartPolicy(Settings):
     """The number of starts after which the host gives up a process."""
 
     max_starts: int = Field(
-        default=5, ge=1, description="More starts than this within the window: FAILED, until reset."
+        default=5, ge=1, description="After more starts within the window it is FAILED, until reset."
     )
     window: Seconds = Field(default=60.0, description="Seconds over which starts are counted.")
 
@@ -138,11 +138,11 @@ class RestartPolicy(Settings):
 class Limits(Settings):
     """Limits on a hook's processes. A hook does not start if the machine cannot enforce a limit."""
 
-    memory: Size | None = Field(default=None, description="Address space of each of its processes.")
-    cpu_seconds: Count | None = Field(default=None, description="Processor time of each of its processes.")
-    open_files: Count | None = Field(default=None, description="Descriptors of each of its processes.")
+    memory: Size | None = Field(default=None, description="The most address space of each process, in bytes.")
+    cpu_seconds: Count | None = Field(default=None, description="The most processor time of each process, in seconds.")
+    open_files: Count | None = Field(default=None, description="The most descriptors of each process.")
     file_size: Size | None = Field(default=None, description="The size of the largest file that it may write.")
-    processes: Count | None = Field(default=None, description="Its processes and threads, all together.")
+    processes: Count | None = Field(default=None, description="The most processes and threads, all together.")
 
 
 class Sandbox(Settings):
@@ -219,7 +219,7 @@ class HookSpec(Settings):
         exclude=True,
         description="The tables that it wants and that count for it, each with its file.",
     )
-    command: tuple[str, ...] = Field(default=(), description="The program and its arguments, kept running.")
+    command: tuple[str, ...] = Field(default=(), description="The program and its arguments, which keeps running.")
     run: Text | None = Field(default=None, description="A shell command, run for each question.")
     python: str | None = Field(default=None, description='A function of the host\'s own process: "module:function".')
     fallback: str | None = Field(
@@ -227,13 +227,15 @@ class HookSpec(Settings):
     )
     stages: tuple[StageName, ...] = Field(default=(), description="The stages at which it is asked.")
     observe: tuple[str, ...] = Field(default=(), description='The event kinds that it observes; "*" for all.')
-    events: Literal["legacy", "runtime"] = Field(default="legacy", description="hook.event or hook.runtime_event.")
+    events: Literal["legacy", "runtime"] = Field(default="legacy", description="The dialect of its events.")
     priority: int = Field(default=100, description="Lower numbers are asked first.")
-    timeout: Seconds | None = Field(default=None, description="Seconds for an intercept stage.")
-    approval_timeout: Seconds | None = Field(default=None, description="Seconds for approve_tool.")
-    hello_timeout: Seconds | None = Field(default=None, description="Seconds for the handshake.")
-    timeouts: dict[StageName, Seconds] = Field(default_factory=dict, description="Seconds for single stages.")
-    on_failure: OnFailure = Field(default=OnFailure.CONTINUE, description="The consequence of a failed interception.")
+    timeout: Seconds | None = Field(default=None, description="Seconds for one question, except at approve_tool.")
+    approval_timeout: Seconds | None = Field(default=None, description="Seconds for one question at approve_tool.")
+    hello_timeout: Seconds | None = Field(
+        default=None, description="Seconds from its start to its answer to hook.hello."
+    )
+    timeouts: dict[StageName, Seconds] = Field(default_factory=dict, description="Seconds for one question, by stage.")
+    on_failure: OnFailure = Field(default=OnFailure.CONTINUE, description="What its failure does to the call.")
     provides: tuple[str, ...] = Field(default=(), description="Tools that it may answer without approval.")
     respond: RespondRule = Field(default=RespondRule.OWN, description="The tools that it may answer.")
     may_edit: tuple[Literal["tools", "system", "messages"], ...] = Field(
@@ -244,20 +246,20 @@ class HookSpec(Settings):
         default=False, description="The host's variables that it inherits too, by name; true: all."
     )
     dir: str | None = Field(default=None, description="Its working directory.")
-    restart: RestartPolicy = Field(default_factory=RestartPolicy)
-    required: bool = Field(default=False, description="The host does not start without it.")
+    restart: RestartPolicy = Field(default_factory=RestartPolicy, description="When its process is given up.")
+    required: bool = Field(default=False, description="Whether the host needs it to start.")
     filter: Filter | None = Field(default=None, description="The payloads and events that it wants; by default all.")
     after: tuple[str, ...] = Field(default=(), description="Hooks that are asked before it.")
-    guard: bool = Field(default=False, description="before_tool: it is asked again if the call changed after it.")
+    guard: bool = Field(default=False, description="Whether it is asked again if the call changed after it.")
     stream: bool | Parts = Field(
-        default=False, description="after_llm: it is also asked about parts of a response, while the model writes."
+        default=False, description="Whether it is asked about parts of a response, too, while the model writes."
     )
-    max_in_flight: int | None = Field(default=None, ge=1, description="The most requests at once; others wait.")
+    max_in_flight: int | None = Field(default=None, ge=1, description="The most requests at once; the others wait.")
     retry: int = Field(default=0, ge=0, le=100, description="How often a failed interceptor is asked again.")
-    overlap: bool = Field(default=True, description="false: at a change, the old process ends first.")
-    enabled: bool = Field(default=True, description="false: it is ignored.")
-    max_line_bytes: int = Field(default=words.MAX_LINE, ge=1, description="The longest line it may write.")
-    grace: Seconds = Field(default=2.0, description="From the end of its stdin to TERM, and from TERM to KILL.")
+    overlap: bool = Field(default=True, description="Whether old and new process may run together at a reload.")
+    enabled: bool = Field(default=True, description="Whether it is used.")
+    max_line_bytes: int = Field(default=words.MAX_LINE, ge=1, description="Bytes of the longest line it may write.")
+    grace: Seconds = Field(default=2.0, description="Seconds from the end of its stdin to TERM, and from TERM to KILL.")
     contain: Contain = Field(
         default="best", description="The containment that it needs; without it, the hook does not start."
     )

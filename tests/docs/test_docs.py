@@ -34,19 +34,20 @@ import tomllib
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import jsonschema
 import preloaded
 import pytest
 import toolchains
 import typer
+import yaml
 
 import picohook.config
 import picohook.testing
-from picohook import ConfigError, HookSpec, NatsSettings, ProofOfLife, Timeouts, extensions
+from picohook import ConfigError, extensions
 from picohook.cli.app import app, load_command, summaries
 from picohook.config import load
 from picohook.conformance import hook as conformance
 from picohook.conformance.report import FAIL
-from picohook.ext.prompt.table import ModelTable
 from picohook.ext.sidecar.sidecar import DISPATCHER
 from picohook.model.payloads import Payload
 from picohook.model.replies import read_decision
@@ -88,6 +89,7 @@ TOOLCHAINS = {
 CONFIGURATIONS = {"toml", "yaml", "json"}
 SOURCES = {"javascript", "typescript", "go", "rust", "java", "c", "bash", "perl"}
 NOT_RUN_AT_MOST = 4
+SCHEMA = jsonschema.Draft202012Validator(picohook.config.schema())
 SHELLS: list[subprocess.Popen[str]] = []
 """The shells that ran the page's commands, each in its own process group: programs of a page may run until its end."""
 PATIENCE = 30
@@ -296,6 +298,10 @@ def take_config(snippet, file):
     except ConfigError as error:
         pytest.fail(f"{snippet}: {error}")
     assert config.hooks, f"{snippet}: it has no hooks"
+    if config.dialect == "native":
+        document = {"toml": tomllib.loads, "yaml": yaml.safe_load, "json": json.loads}[snippet.language](snippet.text)
+        wrong = [f"{error.json_path}: {error.message}" for error in SCHEMA.iter_errors(document)]
+        assert wrong == [], f"{snippet}: an editor would show a mistake"
 
 
 take_toml = take_yaml = take_json = take_config
@@ -446,37 +452,6 @@ def mentioned(page):
 
 def test_the_api_page_has_every_public_name():
     assert {*picohook.__all__, *picohook.testing.__all__} - mentioned("docs/reference/api.md") == set()
-
-
-def test_the_configuration_page_has_every_key():
-    schema = picohook.config.schema()
-    keys = {name for part in schema["$defs"].values() for name in part.get("properties", ())}
-    assert keys - mentioned("docs/reference/config.md") == set()
-
-
-def test_the_configuration_page_shows_the_actual_defaults():
-    text = (ROOT / "docs/reference/config.md").read_text(encoding="utf-8")
-    whole, model = re.split(r"^## A model", text, flags=re.MULTILINE)
-    model, rest = re.split(r"^(?=## )", model, maxsplit=1, flags=re.MULTILINE)
-    assert defaults_in(model) == {
-        name: field.get_default(call_default_factory=True)
-        for name, field in ModelTable.model_fields.items()
-        if not field.is_required() and name in defaults_in(model)
-    }
-    hook, timeouts = HookSpec().model_dump(mode="json"), Timeouts()
-    shared = {f"{name}_timeout": getattr(timeouts, name) for name in ("observer", "interceptor", "approval", "hello")}
-    proofs = ProofOfLife().model_dump(mode="json")
-    nats = NatsSettings().model_dump(mode="json")
-    expected = {**nats, **hook, **shared, **proofs, "chain_budget": timeouts.chain}
-    shown = defaults_in(whole + rest)
-    assert shown == {name: expected[name] for name in shown}
-    assert len(shown) > 15
-
-
-def defaults_in(text):
-    """What the rows of the tables say is taken where a key is left out."""
-    rows = re.findall(r"^\| `(\w+)` \| `([^`]+)` \|", text, re.MULTILINE)
-    return {name: json.loads(value) for name, value in rows if value != "defaults"}
 
 
 def test_the_protocol_page_has_every_stage_action_and_event():

@@ -5,9 +5,12 @@ from __future__ import annotations
 import ast
 import re
 import sys
+import tomllib
 from pathlib import Path
 
+import jsonschema
 import pytest
+import rows
 
 import picohook
 import picohook.config
@@ -16,7 +19,9 @@ import picohook.testing
 sys.path.insert(0, str(Path(__file__).parents[2] / "docs/site"))
 
 import api
+import config_keys
 
+CHECK = jsonschema.Draft202012Validator(picohook.config.schema())
 API = api.ROOT / "docs/reference/api.md"
 
 
@@ -84,3 +89,67 @@ def test_parameters_that_are_not_for_others_are_not_shown():
 def test_a_member_that_a_mark_names_and_no_class_has_is_an_error():
     with pytest.raises(LookupError, match="Outcome has no colour"):
         api.entry("Outcome", "action, colour")
+
+
+def test_the_page_of_the_configuration_and_its_schema_say_what_the_models_say():
+    page = config_keys.PAGE.read_text(encoding="utf-8")
+    assert page == config_keys.whole(page), "make reference writes it"
+    assert config_keys.SCHEMA.read_text(encoding="utf-8") == config_keys.published(), "make reference writes it"
+
+
+def test_each_table_of_the_schema_is_on_the_page_and_each_key_has_an_example():
+    page = config_keys.PAGE.read_text(encoding="utf-8")
+    assert sorted(re.findall(r"<!-- made: ([\w.]+) -->", page)) == sorted(config_keys.TABLES)
+    tables = {name for name, part in config_keys.schema()["$defs"].items() if "properties" in part}
+    assert tables == set(config_keys.TABLES.values())
+    said = config_keys.said()
+    shown = {table: sorted(keys) for table, keys in said.items()}
+    assert shown == {table: sorted(config_keys.keys(table)) for table in config_keys.TABLES}, (
+        "docs/site/config_keys.toml has the examples"
+    )
+
+
+OTHERS = """
+[hooks.redact]
+run = "true"
+stages = ["before_tool"]
+[hooks.local]
+run = "true"
+stages = ["before_tool"]
+[hooks.guard]
+"""
+NEEDED = {
+    "audit": 'path = "a"',
+    "model": 'base_url = "https://m"\nname = "m"',
+    "foreign": 'file = ".claude/settings.json"',
+}
+KINDS = ("command", "run", "python", "prompt", "nats")
+
+
+def document(table, key, example):
+    """A whole file with the example of a key."""
+    top = table.split(".")[0]
+    given = example.partition(" ")[0].partition(".")[0]
+    needed = [line for line in NEEDED.get(top, "").split("\n") if not line.startswith(f"{given} ")]
+    if top != "hooks":
+        head = "[[foreign]]" if top == "foreign" else f"[{top}]"
+        return "\n".join([OTHERS.partition("[hooks.guard]")[0], head, *needed, example])
+    kind = [] if given in KINDS else ['prompt = "ok?"'] if key == "model" and table == top else ['run = "true"']
+    stage = {"stream": "after_llm", "may_edit": "before_llm"}.get(given, "before_tool")
+    where = [] if given == "stages" else [f'stages = ["{stage}"]']
+    return OTHERS + "\n".join([*kind, *where, example])
+
+
+@rows.each(
+    ("table", "key", "example"),
+    [(table, key, told[0]) for table, keys in config_keys.said().items() for key, told in keys.items()],
+)
+def test_the_example_of_a_key_is_accepted_by_picohook_and_by_the_schema(tmp_path, table, key, example):
+    text = document(table, key, example)
+    (tmp_path / "hooks").mkdir(exist_ok=True)
+    (tmp_path / ".claude").mkdir(exist_ok=True)
+    (tmp_path / ".claude/settings.json").write_text('{"hooks": {"PreToolUse": []}}')
+    (tmp_path / "picohook.toml").write_text(text)
+    picohook.config.load(tmp_path / "picohook.toml")
+    wrong = [f"{error.json_path}: {error.message}" for error in CHECK.iter_errors(tomllib.loads(text))]
+    assert wrong == []

@@ -27,8 +27,8 @@ class AuditTable(Table):
     """The audit log to keep: questions to hooks and their answers, in a file in which every later change can be detected."""
 
     path: str = Field(min_length=1, description="The file, relative to this one. Records are appended.")
-    payloads: bool = Field(default=False, description="true: payloads and texts are written, not only their hashes.")
-    required: bool = Field(default=False, description="true: without a log record, a decision becomes a denial.")
+    payloads: bool = Field(default=False, description="Whether payloads and texts are written, not only their hashes.")
+    required: bool = Field(default=False, description="Whether a call is denied that cannot be logged.")
     max_size: Size | None = Field(default=None, gt=0, description="Bytes after which the log continues in a new file.")
     _below: Path | None = PrivateAttr(None)
     """The project of a file that was found: its log lies in there."""

@@ -18,11 +18,11 @@ class NatsSpec(HookSpec):
 
     SET_ELSEWHERE: ClassVar[dict[str, str]] = {**HookSpec.SET_ELSEWHERE, "connection": "it is the table [nats]"}
 
-    nats: str = Field(min_length=1, description="A hook of this name that workers serve over NATS.")
+    nats: str = Field(min_length=1, description="The name of a hook that workers serve over NATS.")
     connection: NatsSettings = Field(
         default_factory=NatsSettings, description="With nats: the connection; set by [nats]."
     )
-    on_failure: OnFailure = Field(default=OnFailure.DENY, description="The consequence of a failed interception.")
+    on_failure: OnFailure = Field(default=OnFailure.DENY, description="What its failure does to the call.")
 
     @model_validator(mode="after")
     def _observes_nothing(self) -> NatsSpec:

@@ -20,9 +20,9 @@ TIMEOUT = 30.0
 class PromptSpec(HookSpec):
     """`prompt = "..."`: a model is asked."""
 
-    prompt: Text = Field(description="A prompt for a model, with {{tool_name}} and the like.")
-    model: str | None = Field(default=None, description="With prompt: the model; by default the embedder's choice.")
-    timeout: Seconds | None = Field(default=TIMEOUT, description="Seconds for an intercept stage.")
+    prompt: Text = Field(description="A question to a model, with fields such as {{tool_name}}.")
+    model: str | None = Field(default=None, description="The model that answers the prompt.")
+    timeout: Seconds | None = Field(default=TIMEOUT, description="Seconds for one question, except at approve_tool.")
 
     @property
     def kind(self) -> str:
