@@ -29,7 +29,9 @@ def grants(context: typer.Context, as_json: Json = False) -> None:
 
 
 @app.command()
-def show(grant_id: Annotated[str, typer.Argument(metavar="ID", show_default=False)], as_json: Json = False) -> None:
+def show(
+    grant_id: Annotated[str, typer.Argument(metavar="ID", help="The grant.", show_default=False)], as_json: Json = False
+) -> None:
     """Show all about one grant."""
     grant = next((one for one in _all() if one.id == grant_id), None)
     if grant is None:
@@ -44,7 +46,7 @@ def show(grant_id: Annotated[str, typer.Argument(metavar="ID", show_default=Fals
 
 @app.command()
 def revoke(
-    ids: Annotated[list[str] | None, typer.Argument(metavar="ID...", show_default=False)] = None,
+    ids: Annotated[list[str] | None, typer.Argument(metavar="ID...", help="The grants.", show_default=False)] = None,
     every: Annotated[bool, typer.Option("--all", help="Revoke all grants.")] = False,
 ) -> None:
     """End grants now. Calls that run already continue."""
