@@ -13,7 +13,7 @@
 # make fuzz    search for bytes that break the decoder or the peer, for SECONDS (60)
 # make planted  plant 60 faults in the core, one at a time, and see which the tests find; ONLY="3 17" plants two of them
 # make soak    kill, stop, flood and replace hooks under load, for MINUTES (1)
-# make bench   measure the cost, against the least possible cost; needs a C compiler
+# make bench   measure the speed, PEERS=DIR beside PicoClaw's host (a checkout), which also writes the page about speed; needs a C compiler
 # make fleet   three NATS servers, three workers and two hosts on this machine: an attacker, a worker that hangs, a server killed
 # make many    a sidecar under 50 clients and 100,000 calls
 # make site    build the documentation as a site, in site/
@@ -152,8 +152,7 @@ soak: $(VENV)/.installed-dev
 	$(BIN)/python tests/soak --minutes $(or $(MINUTES),1)
 
 bench: $(VENV)/.installed-dev
-	$(BIN)/python -m benchmarks --json benchmarks/figures.json --svg docs/explanation/performance.svg \
-		--page docs/explanation/performance.md
+	$(BIN)/python -m benchmarks --rounds 3 $(if $(PEERS),--peers $(PEERS) --write)
 
 many: $(VENV)/.installed-dev
 	PICOHOOK_CALLS=2000 $(BIN)/python -m pytest -q -s --timeout 600 tests/ext/sidecar/test_many.py

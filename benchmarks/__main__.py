@@ -1,11 +1,12 @@
-"""`python -m benchmarks`: measure, print the table, write it as JSON, draw it."""
+"""`python -m benchmarks`: measure, and hold the figures to their bounds. With --write, write them into the documentation."""
 
 from __future__ import annotations
 
 import argparse
 import json
-import platform
+import os
 import tempfile
+import time
 from dataclasses import asdict
 from pathlib import Path
 
@@ -14,92 +15,101 @@ from . import (
     asking,
     busy,
     chains,
-    compiled,
+    compared,
     events,
     mcp,
     over_nats,
-    peers,
     shim,
     sidecar,
     standing,
     start_stop,
     streams,
 )
-from .chart import draw
 from .given import Given, build
+from .machine import about
 from .measure import Row
-from .page import renew
+from .page import FIGURES, write
 
+COMPARED = "compared"
 ALL = {
-    "round-trips": asking.round_trips,
-    "answers": asking.answers,
-    "fresh-meta": asking.fresh_meta,
-    "throughput": asking.throughput,
-    "compiled": compiled.compiled,
-    "chains": chains.chains,
-    "events": events.events,
-    "delivery": events.delivery,
-    "among-many": asking.among_many,
     "memory": standing.memory,
+    "processes": standing.processes,
     "imports": standing.imports,
     "starting": standing.starting,
     "start-stop": start_stop.start_stop,
-    "hook-sides": asking.hook_sides,
     "sdk-start": standing.sdk_start,
+    "hook-sides": asking.hook_sides,
+    "among-many": asking.among_many,
+    "in-flight": asking.in_flight,
+    "abandoned": abandoned.abandoned,
+    "chains": chains.chains,
     "sizes": chains.sizes,
     "numbers": chains.numbers,
-    "in-flight": asking.in_flight,
+    "events": events.events,
+    "delivery": events.delivery,
     "busy": busy.busy,
-    "abandoned": abandoned.abandoned,
-    "peers": peers.peers,
-    "sidecar": sidecar.sidecar,
-    "mcp": mcp.mcp,
     "shim": shim.shim,
-    "streams": streams.streams,
+    "mcp": mcp.mcp,
+    "sidecar": sidecar.sidecar,
     "over-nats": over_nats.over_nats,
+    "streams": streams.streams,
 }
 
 
 def main() -> None:
-    """Run what was asked for."""
+    """Measure what was asked for."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    names = [COMPARED, *ALL]
     parser.add_argument(
-        "names", nargs="*", choices=[*ALL, []], metavar="NAME", help=f"of {', '.join(ALL)}; all by default"
+        "names", nargs="*", choices=[*names, []], metavar="NAME", help=f"of {', '.join(names)}; all by default"
     )
     parser.add_argument("--rounds", type=int, default=5, help="the median of so many rounds is taken")
-    parser.add_argument("--scale", type=float, default=1.0, help="so many times the work of a round")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there")
-    parser.add_argument("--svg", type=Path, metavar="FILE", help="draw them there")
-    parser.add_argument("--page", type=Path, metavar="FILE", help="renew the table in this page")
+    parser.add_argument("--scale", type=float, default=0.3, help="so many times the work of a round")
+    parser.add_argument(
+        "--peers", type=Path, metavar="DIR", help="a checkout of PicoClaw, whose host is measured too; needs Go"
+    )
+    parser.add_argument("--write", action="store_true", help="write figures.json, bounds.md, the page and its picture")
     asked = parser.parse_args()
+    if asked.write and (asked.names or asked.peers is None):
+        parser.error("the page has all figures of one run: --write needs --peers, and no names")
+    begun, load = time.monotonic(), os.getloadavg()[0]
     with tempfile.TemporaryDirectory() as directory:
-        given = Given(asked.rounds, asked.scale, *(build(Path(directory), name) for name in ("echo", "forward")))
-        rows: list[Row] = []
-        for name in asked.names or ALL:
-            for row in ALL[name](given):
+        programs = (build(Path(directory), name) for name in ("echo", "forward"))
+        given = Given(asked.rounds, asked.scale, *programs, asked.peers)
+        found, rows = None, {}
+        for name in asked.names or names:
+            if name == COMPARED:
+                found = compared.compare(given)
+                rows[name] = compared.rows(found)
+            else:
+                rows[name] = ALL[name](given)
+            for row in rows[name]:
                 show(row)
-                rows.append(row)
-    missed = [row.missed for row in rows if row.missed]
-    if missed:
-        print("\nMissed:", *missed, sep="\n- ")
-    if asked.json:
-        about = {"python": platform.python_version(), "machine": platform.machine(), "system": platform.system()}
-        figures = [{**asdict(row), "rounds": row.rounds, "verdict": row.verdict} for row in rows]
-        asked.json.write_text(json.dumps({"about": about, "rows": figures}, indent=2) + "\n")
-    if asked.svg:
-        asked.svg.write_text(draw(rows))
-    if asked.page:
-        renew(asked.page, rows)
+    every = [row for some in rows.values() for row in some]
+    missed = [row.missed for row in every if not row.is_met]
+    print(
+        f"\n{time.monotonic() - begun:.0f} s, {len(every)} figures",
+        *(["Missed:", *missed] if missed else []),
+        sep="\n- ",
+    )
+    if asked.write:
+        assert found is not None
+        figures = {
+            "about": about(asked.peers, found.peer, load, time.monotonic() - begun),
+            "compared": found.figures(),
+            "rows": {
+                name: [{**asdict(row), "rounds": row.rounds, "is_met": row.is_met} for row in some]
+                for name, some in rows.items()
+            },
+        }
+        FIGURES.write_text(json.dumps(figures, indent=1) + "\n")
+        write(json.loads(FIGURES.read_text()))
 
 
 def show(row: Row) -> None:
-    """A line of the table, as soon as it is there."""
-    bounds = "" if row.must is None else f"must {row.must:g}" + ("" if row.aim is None else f", aim {row.aim:g}")
+    """A line for each figure, as soon as it is there."""
     detail = ", ".join(f"{name} {value}" for name, value in row.detail.items())
-    print(
-        f"{row.number:>3}  {row.measure:<78} {row.value:8.2f} {row.unit:<4} {row.verdict:<7} {bounds:<20} {detail}",
-        flush=True,
-    )
+    print(f"{'' if row.is_met else 'MISSED':<7} {row.measure:<90} {row.shown:>9}  {row.bound:<14} {detail}", flush=True)
 
 
 main()

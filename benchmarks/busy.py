@@ -104,7 +104,6 @@ def busy(given: Given) -> list[Row]:
         beside = f"beside {LOOPS} busy loops of {whose}, against a minimal client"
         rows += [
             Row(
-                "18",
                 f"calls a second, {beside}",
                 means.ratio("minimal", "ours"),
                 must=0.6,
@@ -112,7 +111,6 @@ def busy(given: Given) -> list[Row]:
                 detail={f"{name}_per_s": round(1 / mean) for name, mean in means.items()},
             ),
             Row(
-                "18",
                 f"p99, {beside}",
                 late.ratio("ours", "minimal"),
                 must=2,

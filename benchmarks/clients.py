@@ -42,6 +42,7 @@ class Pipe:
         )
         assert self._process.stdin is not None
         assert self._process.stdout is not None
+        self.pid = self._process.pid
         self.stdin, self.stdout = self._process.stdin.fileno(), self._process.stdout.fileno()
         self.ask(line(1, "hook.hello", {}))
 

@@ -28,6 +28,8 @@ class Given:
     scale: float
     echo: str
     forward: str
+    peers: Path | None = None
+    """A checkout of PicoClaw."""
 
     def times(self, count: int) -> int:
         """So often, at the scale that was asked for."""

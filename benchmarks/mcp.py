@@ -12,7 +12,7 @@ from pathlib import Path
 from .clients import Pipe, line
 from .given import Given, on
 from .measure import Row, Times, alternate, blocking, micros, on_one_core, p50
-from .peers import MCP_SERVER
+from .side import MCP_SERVER
 
 TIMEOUTS = "interceptor_timeout = 60\nhello_timeout = 60\nchain_budget = 300"
 ARGUMENTS = {"tool": "bash", "arguments": {"command": "ls -la"}}
@@ -73,7 +73,6 @@ def mcp(given: Given) -> list[Row]:
         detail = {f"{name}_us": micros(taken) for name, taken in at.items()}
         rows.append(
             Row(
-                "21",
                 "a tool call through picohook mcp with a hook, against through a forwarder of bytes",
                 at.ratio("picohook", "forwarder"),
                 detail=detail,
@@ -86,7 +85,6 @@ def mcp(given: Given) -> list[Row]:
         detail = {f"{name}_us": micros(taken) for name, taken in at.items()}
         rows.append(
             Row(
-                "21",
                 "a tool call of the MCP SDK's client and server through picohook mcp with a hook, against without",
                 at.ratio("picohook", "direct"),
                 must=1.5,

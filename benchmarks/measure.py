@@ -36,18 +36,19 @@ class Ratio(float):
 
 @dataclass
 class Row:
-    """One line of the table: a measure, what it is held against, and how far apart they may be."""
+    """A figure that is held to a bound, or only shown."""
 
-    number: str
     measure: str
     value: float
-    unit: str = "x"
+    unit: str = ""
     must: float | None = None
-    aim: float | None = None
+    """The bound: the most that it may be, or the least if more is better."""
     more_is_better: bool = False
     detail: dict[str, Any] = field(default_factory=dict)
     in_every_round: bool = False
-    """Whether the worst round is held against the bounds, and not the median."""
+    """Whether the worst round is held to the bound, and not the median."""
+    why: str = ""
+    """Why the bound is not lower."""
 
     @property
     def rounds(self) -> tuple[float, ...]:
@@ -55,33 +56,32 @@ class Row:
         return self.value.rounds if isinstance(self.value, Ratio) else ()
 
     @property
-    def judged(self) -> float:
-        """The value that is held against the bounds."""
-        if not self.in_every_round:
-            return self.value
-        return min(self.rounds) if self.more_is_better else max(self.rounds)
+    def is_met(self) -> bool:
+        """Whether it is within its bound, or has none."""
+        if self.must is None:
+            return True
+        judged = (min if self.more_is_better else max)(self.rounds) if self.in_every_round else self.value
+        return judged >= self.must if self.more_is_better else judged <= self.must
 
     @property
-    def verdict(self) -> str:
-        """How it stands to what it must be and what it is meant to be."""
+    def shown(self) -> str:
+        """The figure with its unit."""
+        return f"{self.value:.2f} {self.unit}".strip()
+
+    @property
+    def bound(self) -> str:
+        """The bound in words."""
         if self.must is None:
             return ""
-        for bound, word in ((self.aim, "aim"), (self.must, "must")):
-            if bound is not None and (self.judged >= bound if self.more_is_better else self.judged <= bound):
-                return word
-        return "missed"
+        return (
+            f"{'at least' if self.more_is_better else 'at most'} {self.must:g}{' in each round' * self.in_every_round}"
+        )
 
     @property
     def missed(self) -> str:
         """A sentence that says what it misses; empty if it misses nothing."""
-        if self.verdict != "missed":
-            return ""
-        value = f"{self.value:.2f} {self.unit}".removesuffix(" x").strip()
-        spread = (
-            f" ({min(self.rounds):.2f} to {max(self.rounds):.2f} in {len(self.rounds)} rounds)" if self.rounds else ""
-        )
-        bound = f"{'at least' if self.more_is_better else 'at most'} {self.must:g}"
-        return f"{self.measure}: it is {value}{spread}, and must be {bound}{' in every round' * self.in_every_round}."
+        spread = f" ({min(self.rounds):.2f} to {max(self.rounds):.2f})" if self.rounds else ""
+        return "" if self.is_met else f"{self.measure}: it is {self.shown}{spread}, and must be {self.bound}."
 
 
 @contextlib.contextmanager
@@ -104,6 +104,13 @@ class Times(dict[str, float]):
     def __init__(self, seen: dict[str, list[float]]) -> None:
         super().__init__({name: statistics.median(times) for name, times in seen.items()})
         self._seen = seen
+
+    def figures(self) -> dict[str, dict[str, object]]:
+        """Median and rounds of each, in microseconds."""
+        return {
+            name: {"median_us": micros(self[name]), "rounds_us": [micros(time) for time in times]}
+            for name, times in self._seen.items()
+        }
 
     def ratio(self, one: str, other: str) -> Ratio:
         """The median of both's ratio in each round: what slows the machine down for a while slows both."""

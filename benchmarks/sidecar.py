@@ -105,28 +105,22 @@ def sidecar(given: Given) -> list[Row]:
     )
     return [
         Row(
-            "15",
             f"throughput of the sidecar, {AT_ONCE} in flight, uvloop, against embedded",
             at.ratio("embedded", "sidecar"),
             must=0.286,
-            aim=0.4,
             more_is_better=True,
             detail=detail,
         ),
         Row(
-            "15",
             "round trip through the sidecar, uvloop, against embedded",
             at.ratio("sidecar_alone", "embedded_alone"),
             must=3.5,
-            aim=2.5,
             detail=alone,
         ),
         Row(
-            "15",
             "round trip through the sidecar, a new meta each call, uvloop, against embedded",
             at.ratio("sidecar_new", "embedded_new"),
             must=3.5,
-            aim=2.5,
             detail=new,
         ),
     ]

@@ -199,15 +199,25 @@ def preferred(here: Path, base: Path, scratch: Path) -> str:
 
 
 def bill(wheel: Path, place: Path, target: Path) -> int:
-    """Writes what an installation without extras consists of, as CycloneDX. Returns the number of components."""
+    """Writes what an installation without extras consists of, as CycloneDX. Returns the number of its parts."""
+    from cyclonedx.schema import SchemaVersion  # the tests of this file need not have it
+    from cyclonedx.validation.json import JsonStrictValidator
+
     python = install(Path(sys.executable), place, wheel)
     tool = Path(sys.executable).with_name("cyclonedx-py")
     run(tool, "environment", python, "--output-reproducible", "--of", "JSON", "-o", target, env=when())
     document = json.loads(target.read_text())
-    named = [(part["name"], part.get("version")) for part in document["components"]]
-    if ("picohook", VERSION) not in named:
-        sys.exit(f"{target.name} does not name picohook {VERSION}")
-    return len(named)
+    (own,) = [part for part in document["components"] if part["name"] == "picohook"]
+    document["components"].remove(own)
+    own |= {"type": "application", "purl": f"pkg:pypi/picohook@{VERSION}"}
+    own["externalReferences"][0]["url"] = wheel.name  # it was installed from a temporary directory
+    document["metadata"]["component"] = own
+    target.write_text(json.dumps(document, indent=2, sort_keys=True) + "\n")
+    if wrong := JsonStrictValidator(SchemaVersion.from_version(document["specVersion"])).validate_str(
+        target.read_text()
+    ):
+        sys.exit(f"{target.name} is not valid: {wrong}")
+    return len(document["components"])
 
 
 def main() -> None:

@@ -57,6 +57,10 @@ class Picture:
         path = " L".join(f"{x} {y}" for x, y in points)
         self._parts.append(f'<path class="arrow {kind}" d="M{path}" marker-end="url(#head)"/>')
 
+    def bar(self, x: float, y: float, w: float, h: float, kind: str = "") -> None:
+        """A bar of a chart."""
+        self._parts.append(f'<rect class="box {kind}" x="{x}" y="{y}" width="{w:.1f}" height="{h}" rx="2"/>')
+
     def __str__(self) -> str:
         head = '<marker id="head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="8" markerHeight="8" orient="auto-start-reverse">'
         head += '<path class="head" d="M0 0 L8 4 L0 8 z"/></marker>'
