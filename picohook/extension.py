@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from .errors import PicohookError
+
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
     from pathlib import Path
@@ -32,10 +34,24 @@ class Lazy(Generic[T_co]):
     path: str
 
     def load(self) -> T_co:
-        """Returns the object, imported now. Raises the module's own errors, and `AttributeError` if the module lacks it."""
+        """Returns the object, imported now. Raises `PicohookError` if it cannot be imported."""
         module, _, name = self.path.partition(":")
-        found: T_co = getattr(import_module(module), name)
+        try:
+            found: T_co = getattr(import_module(module), name)
+        except PicohookError:
+            raise
+        except Exception as error:  # a package can fail in any way
+            why = f"{self.path} cannot be imported: {type(error).__name__}: {error}"
+            raise PicohookError(why + _way_out(module.partition(".")[0])) from error
         return found
+
+
+def _way_out(package: str) -> str:
+    """How to do without an import package that fails; empty if no installed package brings it."""
+    from importlib.metadata import packages_distributions, version  # slow
+
+    names = dict.fromkeys(packages_distributions().get(package, ()))
+    return f": update or uninstall {' and '.join(f'{name} {version(name)}' for name in names)}" if names else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +72,8 @@ class Dialect:
     """Paths of a project's file, relative to the project. `Host.discover` looks there if the extension is built in."""
     trust_in: str = ""
     """The place where a user sets `trust` for the hooks of such a file; empty if it is in their own tables."""
+    has_comments: bool = False
+    """Whether its files with the suffix `.json` may have comments."""
     all_apply: bool = False
     """Whether all of these files apply together. Otherwise, at most one of the user's may exist, and one of a project's."""
 
@@ -86,11 +104,17 @@ class Command:
 class Keyword:
     """A keyword argument of `Host`, and, with a `help`, an option of each command that starts hooks."""
 
-    part: Lazy[Callable[[Any], Part | Table]]
-    """Returns the part for the argument's value. A table counts as one more of the configuration, under the same key."""
+    part: Lazy[Callable[[Any], Part | Table]] | None
+    """Returns the part for the argument's value. A table counts as one more of the configuration, under the same key.
+
+    None for a keyword of `Host.from_config` and `discover`, and an option of each command that reads a configuration. Its value
+    takes the place of the top-level key of the same name, in each file.
+    """
     metavar: str = ""
     """The name of the option's value in the help; empty for an option without a value."""
     help: str = ""
+    choices: tuple[str, ...] = ()
+    """The values that the option may have; empty for any."""
 
 
 @dataclass(frozen=True, slots=True)

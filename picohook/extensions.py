@@ -32,6 +32,16 @@ KEYED: Mapping[str, type] = {
     "schemas": Lazy,
 }
 """The fields of a row whose keys are unique, and the type of their values."""
+RESERVED: Mapping[str, frozenset[str]] = {
+    "kinds": frozenset({"command", "run", "python"}),
+    "tables": frozenset({"$schema", "defaults", "hooks"}),
+    "keywords": frozenset(
+        {"hooks", "path", "directory", "without", "required", "logger", "listeners", "parts", "timeouts"}
+    )
+    | {"verify", "retry_limit", "used_pauses", "pause_lasts", "watch"},
+    "dialects": frozenset({"native"}),
+}
+"""The keys of the core, which no extension can have."""
 GROUP = "picohook.extensions"
 _FOLDER = os.path.join(os.path.dirname(__file__), "ext")
 
@@ -143,6 +153,8 @@ def mistakes(row: object) -> Iterator[str]:
         yield f"it needs picohook {row.needs}, and this is {VERSION}: install a newer picohook"
     for field, kind in KEYED.items():
         for key, value in getattr(row, field).items():
+            if key in RESERVED.get(field, ()):
+                yield f"{field} has {key!r}, which picohook has itself"
             if field == "options" and not re.fullmatch(r"\S+ --\S+", key):
                 yield f"options has {key!r}, which is not a command and its option, such as 'doctor --mutate'"
             if not isinstance(value, kind):

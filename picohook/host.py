@@ -18,21 +18,24 @@ if TYPE_CHECKING:
     from typing import Never, Self, Unpack
 
     from .blocking import BlockingHost
-    from .config.document import PicoClaw
     from .config.parts import MadeParts
     from .config.table import Table
     from .engine.lifecycle import MountedHooks
     from .engine.status import Reloaded
     from .engine.used_pauses import UsedPauses
+    from .ext.picoclaw import PicoClaw
     from .ext.prompt.model import Complete
     from .ext.proof.prover import ProofOfLife
     from .hooks.base import Hook
     from .model.proof import Proof
     from .model.spec import HookSpec
+    from .observe.log import Log
+    from .process.spawn import HostSpawner
     from .projects.layers import Layers
     from .projects.source import Source
     from .reload.reloader import Reloader
     from .sessions.session import Session
+    from .transport.reactor import Reactor
 
 
 class ExtensionSettings(TypedDict, total=False):
@@ -48,6 +51,8 @@ class ExtensionSettings(TypedDict, total=False):
     """Whether to keep the grants of approvers, besides what the configuration says."""
     otel: bool
     """Whether to send traces and metrics with OpenTelemetry, as the program has set it up."""
+    picoclaw: PicoClaw | None
+    """For a host with a configuration: the version of PicoClaw that its hooks are run for, whatever the files say."""
     prometheus: str | int | None
     """[HOST:]PORT, where the host answers `GET /metrics`: on this machine alone without HOST."""
     proof_of_life: ProofOfLife | None
@@ -109,7 +114,8 @@ class Host(Engine, Caller):
                 raise PicohookError(
                     "only a host that is made by `Host.from_config` or `discover` can watch its configuration"
                 )
-        own, keywords = _split(settings)
+        keywords = _of_extensions(settings)
+        own = cast("EngineSettings", {name: value for name, value in settings.items() if name not in keywords})
         self._made: MadeParts | None = None
         if keywords or _tables is not None:
             from .config.parts import MadeParts  # a host of hooks alone does without
@@ -136,18 +142,16 @@ class Host(Engine, Caller):
         cls,
         path: str | os.PathLike[str],
         *,
-        picoclaw: PicoClaw | None = None,
         _system: bool = True,
         **settings: Unpack[HostSettings],
     ) -> Self:
         """A host with the hooks of a configuration file, and with the system's. Raises `ConfigError`. No hook is started yet.
 
-        Naming the file is consent to run its hooks. `picoclaw` is the version of PicoClaw that the hooks are run for:
-        "0.2.8" (the default), "0.2.9" or "0.2.9+edits". The other settings are those of `HostSettings`.
+        Naming the file is consent to run its hooks. The settings are those of `HostSettings`.
         """
         from .projects import layers, system_layer  # hosts built in code do without parsers
 
-        read = functools.partial(layers.named, path, picoclaw=picoclaw, system=_system)
+        read = functools.partial(layers.named, path, system=_system)
         return cls._of(read, [path, *system_layer.candidates()], settings)
 
     @classmethod
@@ -155,7 +159,6 @@ class Host(Engine, Caller):
         cls,
         directory: str | os.PathLike[str] | None = None,
         *,
-        picoclaw: PicoClaw | None = None,
         without: Collection[str] = (),
         required: bool = False,
         _system: bool = True,
@@ -171,23 +174,23 @@ class Host(Engine, Caller):
         from .projects import layers  # hosts built in code do without parsers
 
         here = layers.start_of(directory)
-        read = functools.partial(
-            layers.discover, here, picoclaw=picoclaw, without=without, required=required, system=_system
-        )
+        read = functools.partial(layers.discover, here, without=without, required=required, system=_system)
         return cls._of(read, layers.candidates(here, without=without), settings, trusted=False)
 
     @classmethod
     def _of(
         cls,
-        read: Callable[[], Layers],
+        read: Callable[..., Layers],
         places: Iterable[str | os.PathLike[str]],
         settings: HostSettings,
         *,
         trusted: bool = True,
     ) -> Self:
+        from .config.parts import keys_of_files
         from .projects.source import Source  # hosts built in code do without
 
-        source = Source(read, *places)
+        given = keys_of_files(_of_extensions(settings))
+        source = Source(functools.partial(read, given=given), *places)
         config = source.layers = source.read()
         return cls(
             config.hooks,
@@ -195,7 +198,7 @@ class Host(Engine, Caller):
             verify=None if trusted else source.verify,
             _source=source,
             _tables=config.tables,
-            **settings,
+            **cast("HostSettings", {name: value for name, value in settings.items() if name not in given}),
         )
 
     @classmethod
@@ -213,6 +216,15 @@ class Host(Engine, Caller):
         if isinstance(source, str | os.PathLike):
             return BlockingHost(cls.from_config(source, **settings))
         return BlockingHost(cls(source, **settings))
+
+    def _new_spawner(self, reactor: Reactor, log: Log) -> HostSpawner:
+        try:
+            from .contain.tiers import Containment  # only a host that runs needs it
+        except ModuleNotFoundError as error:
+            if error.name != "picohook.contain":
+                raise
+            return super()._new_spawner(reactor, log)
+        return Containment(reactor, log)
 
     async def _begin(self, mounted_hooks: MountedHooks, hooks: list[Hook]) -> None:
         if self._source is not None:
@@ -282,7 +294,9 @@ class Host(Engine, Caller):
         return Session(self, session_id, **about)
 
 
-def _split(settings: MadeSettings) -> tuple[EngineSettings, dict[str, Any]]:
-    """The engine's settings, and the keywords of extensions."""
-    own = {name: value for name, value in settings.items() if name in EngineSettings.__annotations__}
-    return cast("EngineSettings", own), {name: value for name, value in settings.items() if name not in own}
+_OWN = (EngineSettings.__annotations__ | HostSettings.__annotations__).keys() - ExtensionSettings.__annotations__.keys()
+
+
+def _of_extensions(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The keywords of extensions among the settings: all that the core does not have."""
+    return {name: value for name, value in settings.items() if name not in _OWN}

@@ -28,6 +28,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from . import extensions
+from .config.table import Table
 from .engine.listener import Account, Listener
 from .errors import HookError, PicohookError
 from .extension import Extension, Lazy
@@ -203,8 +204,8 @@ def check_extension(row: Extension) -> None:
     for field, lazy in _lazy_names(row):
         try:
             found = lazy.load()
-        except Exception as error:
-            raise AssertionError(f"{field}: {lazy.path} cannot be imported: {type(error).__name__}: {error}") from error
+        except PicohookError as error:
+            raise AssertionError(f"{field}: {error}") from error
         needed, is_right = next((rule for prefix, rule in _TYPES.items() if field.startswith(prefix)), _CALLABLE)
         assert is_right(found), f"{field}: {lazy.path} is {found!r}, and must be {needed}"
 
@@ -212,6 +213,7 @@ def check_extension(row: Extension) -> None:
 _CALLABLE = ("a function", callable)
 _TYPES = {
     "kinds[": ("a subclass of HookSpec", lambda found: isinstance(found, type) and issubclass(found, HookSpec)),
+    "tables[": ("a subclass of Table", lambda found: isinstance(found, type) and issubclass(found, Table)),
     "commands[": ("a typer.Typer", lambda found: hasattr(found, "registered_commands")),
 }
 

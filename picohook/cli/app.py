@@ -5,7 +5,7 @@ import io
 import os
 import sys
 from importlib import import_module
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 from typer.core import TyperGroup
@@ -17,7 +17,7 @@ from ..extension import Keyword, Option
 from ..process.environment import hide_keys
 from ..wire.version import VERSION
 from . import output
-from .command import KEYWORDS, App, Command, Verbose
+from .command import GIVEN, KEYWORDS, App, Command, Verbose
 from .log import log_to_stderr
 
 OWN = {
@@ -83,19 +83,24 @@ class LazyCommand(Command):
             of, _, flag = key.rpartition(" ")
             if of == name:
                 added[flag] = option
-        if getattr(command.callback, "starts_hooks", False):
+        starts, reads = (getattr(command.callback, mark, False) for mark in ("starts_hooks", "reads_files"))
+        if starts or reads:
             flags = {
-                f"--{key.replace('_', '-')}": keyword for key, keyword in every("keywords").items() if keyword.help
+                f"--{key.replace('_', '-')}": keyword
+                for key, keyword in every("keywords").items()
+                if keyword.help and (reads if keyword.part is None else starts)
             }
             added = {flag: keyword for flag, keyword in flags.items() if flag not in own} | added
         given: dict[str, Any] = {}
         KEYWORDS.clear()
+        GIVEN.clear()
         command.params[-1:-1] = [_parameter(flag, option, given) for flag, option in added.items()]
         context = command.make_context(info_name, args, parent, **extra)
         for flag, value in given.items():
             option = added[flag]
             if isinstance(option, Keyword):
-                KEYWORDS[flag.removeprefix("--").replace("-", "_")] = value
+                kept = GIVEN if option.part is None else KEYWORDS
+                kept[flag.removeprefix("--").replace("-", "_")] = value
             else:
                 option.use.load()(context, value)
         return context
@@ -111,7 +116,9 @@ def _parameter(flag: str, option: Option | Keyword, given: dict[str, Any]) -> An
     def command(value: Any = None) -> None: ...
 
     many = isinstance(option, Option) and option.many
-    kind = list[str] if many else str if option.metavar else bool
+    kind: Any = list[str] if many else str if option.metavar else bool
+    if isinstance(option, Keyword) and option.choices:
+        kind = Literal[option.choices]
     declared = typer.Option(
         flag, help=option.help, callback=take, expose_value=False, show_default=False, metavar=option.metavar or None
     )

@@ -21,12 +21,20 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON, one value a line
 
 
 KEYWORDS: dict[str, Any] = {}
-"""The keywords of `Host` that the options of the running command have given."""
+"""The keywords of `Host` that the options of the running command have given, without those in `GIVEN`."""
+GIVEN: dict[str, Any] = {}
+"""The top-level keys of a configuration that these options have given. They take the place of each file's own."""
 
 
 def starts_hooks(command: F) -> F:
-    """Marks a command that starts hooks: it has an option for each keyword of `Host` with a help, and passes `KEYWORDS` on."""
+    """Marks a command that starts hooks: it has an option for each keyword of a part with a help, and passes `KEYWORDS` on."""
     command.starts_hooks = True  # type: ignore[attr-defined]
+    return command
+
+
+def reads_files(command: F) -> F:
+    """Marks a command that reads configurations: it has an option for each keyword that is a key of a file."""
+    command.reads_files = True  # type: ignore[attr-defined]
     return command
 
 

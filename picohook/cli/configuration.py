@@ -3,19 +3,18 @@
 import os
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any
 
 import typer
 
 from ..config import Config
-from ..config.document import PicoClaw
 from ..errors import HookCrashedError
 from ..model.spec import HookSpec, python_file
 from ..process.plan import plan
 from ..projects import hook_files, layers
 from ..projects.layers import Layers
 from . import output
-from .command import require_file
+from .command import GIVEN, require_file
 
 Named = Annotated[
     Path | None,
@@ -30,16 +29,6 @@ AlsoNamed = Annotated[
     Path | None,
     typer.Option("--config", metavar="FILE", help="The same as the argument.", show_default=False),
 ]
-AsPicoClaw = Annotated[
-    PicoClaw | None,
-    typer.Option(
-        "--picoclaw",
-        metavar="VERSION",
-        help=f"Run hooks as this PicoClaw does, whatever the file says: {', '.join(get_args(PicoClaw))}. 0.2.9 stands for"
-        " newer versions too.",
-        show_default=False,
-    ),
-]
 NOWHERE = "there is no picohook.toml, picohook.yaml or picohook.json here"
 _SCRIPTS = (".py", ".sh", ".js", ".mjs", ".rb", ".pl")
 
@@ -51,23 +40,19 @@ def either(positional: Path | None, named: Path | None) -> Path | None:
     return positional or named
 
 
-def read(
-    named: Path | None,
-    picoclaw: PicoClaw | None = None,
-    way_out: str = "name one with --config FILE",
-) -> Layers:
+def read(named: Path | None, way_out: str = "name one with --config FILE") -> Layers:
     """Read the configuration that the user named, or all that are found. Trust is not checked."""
     if named is not None:
-        return layers.named(require_file(named), picoclaw=picoclaw)
-    found = layers.discover(picoclaw=picoclaw)
+        return layers.named(require_file(named), given=GIVEN)
+    found = layers.discover(given=GIVEN)
     if not found.configs:
         raise typer.BadParameter(f"{NOWHERE}, and none of your own: {way_out}")
     return found
 
 
-def configured(named: Path | None, picoclaw: PicoClaw | None = None) -> Layers:
+def configured(named: Path | None) -> Layers:
     """Read the configuration that hooks are started from: named by the user, or found and trusted. Print its warnings."""
-    found = read(named, picoclaw)
+    found = read(named)
     found.require_trust()
     for warning in found.warnings:
         output.warn(str(warning))
@@ -81,7 +66,7 @@ def described(config: Config) -> dict[str, Any]:
         "layer": config.layer,
         "dialect": config.dialect,
         "hooks": len(config.hooks),
-        **({"picoclaw": config.picoclaw} if config.picoclaw is not None else {}),
+        **{key: shown[0] for key, table in config.tables.items() if (shown := table.about())},
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from .. import extensions
@@ -31,6 +32,13 @@ def find(name: str) -> Dialect:
 def searched() -> dict[str, Dialect]:
     """The dialects whose files are searched, in the order of the search: the native one, and those of built-in extensions."""
     return {"native": NATIVE} | extensions.every_built_in("dialects")
+
+
+def suffix_of(path: Path) -> str:
+    """The suffix that says how a file is written: `.jsonc` for JSON in a directory of a dialect whose files have comments."""
+    commented = (one for one in extensions.every_built_in("dialects").values() if one.has_comments)
+    directories = {PurePath(file).parent.name for one in commented for file in one.project_files}
+    return ".jsonc" if path.suffix == ".json" and path.parent.name in directories else path.suffix
 
 
 def name_of(document: dict[str, Any], path: Path) -> str:

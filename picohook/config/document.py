@@ -11,9 +11,6 @@ if TYPE_CHECKING:
 
     from ..model.spec import HookSpec, Timeouts
 
-PicoClaw = Literal["0.2.8", "0.2.9", "0.2.9+edits"]
-"""The version of PicoClaw whose behaviour hooks expect. 0.2.9 stands for newer ones too; "+edits" lifts its before_llm rule."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
@@ -38,12 +35,12 @@ class Config:
     key_paths: Mapping[str, str] = field(default_factory=dict)
     """For each hook, by its name, its key path in the file."""
     enabled: bool = True
-    """False where PicoClaw's `hooks.enabled` is false: then there are no hooks."""
+    """False for a file that switches all of its hooks off: then there are none."""
     warnings: tuple[str, ...] = ()
     """Settings that are valid and have no effect, as far as this file alone shows."""
     layer: Literal["system", "user", "project"] | None = None
     """The layer that the hooks are in; None for a file that the user named."""
     tables: Mapping[str, Any] = field(default_factory=dict)
     """The tables of extensions, by their keys, with absolute paths. Each is a `config.table.Table`."""
-    picoclaw: PicoClaw | None = None
-    """The version of PicoClaw whose behaviour the hooks expect, if the file or the caller names one."""
+    given: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    """Top-level keys that the caller gave in place of the file's own."""

@@ -6,10 +6,13 @@ import hashlib
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import get_args
+from typing import TYPE_CHECKING, Any
 
-from .document import Config, PicoClaw
-from .problems import Problems, meant, quoted
+from .document import Config
+from .problems import Problems
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 def load(
@@ -17,25 +20,28 @@ def load(
     *,
     found: bool = False,
     directory: str | os.PathLike[str] | None = None,
-    picoclaw: PicoClaw | None = None,
+    given: Mapping[str, Any] | None = None,
 ) -> Config:
     """Read a configuration file. Nothing is started. Raises `ConfigError` with every mistake in the file.
 
     `found` means that the user did not name the file. Then it may set less, and its hooks need `trust.require_trust` first.
-    `directory` is where PicoClaw's and j-cli's hooks run, instead of the current directory. Hooks of a file that was found
-    run in its project. `picoclaw` is the version of PicoClaw whose behaviour hooks expect, and wins over the file's version.
-    It does not affect j-cli's hooks.
+    `directory` is where hooks run whose paths are not relative to the file, instead of the current directory. Hooks of a file
+    that was found run in its project. `given` has keys that are read in place of the file's own. A dialect that does not have
+    such a key ignores it.
     """
     # Imported here because they need pydantic: importing this package stays cheap.
     from ..model.spec import Timeouts
     from . import dialects, files, syntax
 
     problems = Problems(str(path))
-    if picoclaw not in {None, *get_args(PicoClaw)}:
-        problems.fail("picoclaw", f"{quoted(str(picoclaw))} is not a version", meant(str(picoclaw), get_args(PicoClaw)))
+    given = {key: value for key, value in (given or {}).items() if value is not None}
+    if given:
+        from .native import check_of_caller
+
+        check_of_caller(given, problems)
     file = Path(path)
     data = files.read(file, problems)
-    document, repeated = syntax.parse(data, syntax.suffix_of(file), problems)
+    document, repeated = syntax.parse(data, dialects.suffix_of(file), problems)
     name = dialects.name_of(document, file)
     dialect = dialects.find(name)
     for key in repeated:
@@ -52,7 +58,7 @@ def load(
         digest=hashlib.sha256(data).hexdigest(),
         found=found,
         timeouts=Timeouts(),
-        picoclaw=picoclaw,
+        given=given,
     )
     config = dialect.read.load()(document, problems, config)
     problems.check()

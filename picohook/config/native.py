@@ -113,8 +113,7 @@ def is_meant(document: dict[str, Any], _path: Path) -> bool:
 
 def read(document: dict[str, Any], problems: Problems, config: Config) -> Config:
     """The configuration with the hooks and settings of a native file."""
-    if config.picoclaw is not None:  # the caller's wins
-        document = {**document, "picoclaw": config.picoclaw}
+    document = {**document, **config.given}
     tables = document.get("hooks", {})
     kinds = _tables(document, problems)
     # Each table of a hook is checked as one of its kind.
@@ -134,6 +133,12 @@ def read(document: dict[str, Any], problems: Problems, config: Config) -> Config
         warnings=tuple(_warnings(file, document)),
     )
     return _with_tables(config, file, kinds, problems)
+
+
+def check_of_caller(given: Mapping[str, Any], problems: Problems) -> None:
+    """Raise `ConfigError` for a wrong value of a key that the caller gives in place of a file's own."""
+    validate(_file_with(tuple(_tables(given, problems).items())), dict(given), problems)
+    problems.check()
 
 
 def _tables(document: Mapping[str, Any], problems: Problems) -> dict[str, type[Table]]:

@@ -17,6 +17,12 @@ if TYPE_CHECKING:
     Tables = Mapping[str, Sequence[Table]]
 
 
+def keys_of_files(keywords: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of the extensions' keywords that take the place of keys of a configuration's files."""
+    found = {name: extensions.find("keywords", name) for name in keywords}
+    return {name: keywords[name] for name, keyword in found.items() if keyword is not None and keyword.part is None}
+
+
 class MadeParts:
     """The parts that a host's tables and keywords ask for. Raises `TypeError` for a keyword that no extension has."""
 
@@ -30,6 +36,8 @@ class MadeParts:
                 raise TypeError(
                     f"Host() got an unexpected keyword argument {name!r}{extensions.hint('keywords', name)}"
                 )
+            if keyword.part is None:
+                raise TypeError(f"{name} is for Host.from_config and Host.discover: it is a key of configuration files")
             if value is not None and value is not False:
                 made = keyword.part.load()(value)
                 if isinstance(made, Part):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from ..model.spec import Settings
 
@@ -47,6 +47,10 @@ class Table(Settings):
     def consent(self) -> Iterable[Consent]:
         """The acts that a user allows by trusting a file with this table."""
         return ()
+
+    def about(self) -> tuple[Any, str] | None:
+        """The value and the sentence by which `picohook check` describes a file with this table; None without them."""
+        return None
 
     @classmethod
     def part(cls, tables: Sequence[Self]) -> Part | None:

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from ..model.proof import Proof
     from ..observe.log import Logger
     from ..process.plan import Verify
-    from ..process.spawn import Spawner
+    from ..process.spawn import HostSpawner, Spawner
+    from ..transport.reactor import Reactor
     from .listener import Listener
     from .part import Part
     from .status import HostStatus, Reloaded
@@ -78,7 +79,7 @@ class Engine(Asker):
         mounted_hooks.require_new()
         self._listeners.open()
         try:
-            await mounted_hooks.enter()
+            await mounted_hooks.enter(self._new_spawner)
         except BaseException:
             self._listeners.close()
             raise
@@ -91,6 +92,13 @@ class Engine(Asker):
             await self.aclose()
             raise
         return self
+
+    def _new_spawner(self, reactor: Reactor, log: Log) -> HostSpawner:
+        """Returns the object that starts the processes of this host."""
+        del log
+        from ..process.group import PlainSpawner
+
+        return PlainSpawner(reactor)
 
     async def _begin(self, mounted_hooks: MountedHooks, hooks: list[Hook]) -> None:
         """Mount the hooks that the host was made with, and wait until each can serve or has failed to start."""

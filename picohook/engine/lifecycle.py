@@ -25,13 +25,13 @@ from .tool_ownership import Ownership
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
-    from ..contain.tiers import Containment
     from ..hooks.base import Hook, StateChange
     from ..model.events import Event
     from ..model.payloads import ToolCall
     from ..model.spec import Timeouts
     from ..observe.log import Log
     from ..process.plan import Verify
+    from ..process.spawn import HostSpawner
     from ..protocol.raw_line import RawLine
     from ..transport.reactor import Reactor
     from .part import Parts
@@ -62,7 +62,7 @@ class MountedHooks(Arrangement):
         self.timeouts = timeouts
         self.sessions: set[Arrangement] = set()
         """The arrangements of sessions that have hooks of their own."""
-        self.containment: Containment | None = None
+        self.containment: HostSpawner | None = None
         self._site: HostServices
         self.events: EventQueue
         self.told: Callable[[Event, Sequence[Hook]], None] | None = None
@@ -90,15 +90,15 @@ class MountedHooks(Arrangement):
         if self._reactor is not None:
             raise PicohookError("a host is entered once: make another one")
 
-    async def enter(self) -> None:
-        """Allow hooks to be mounted from here on. Call `leave` afterwards, in any task of this event loop."""
-        # Only a host that runs needs them.
-        from ..contain.tiers import Containment
+    async def enter(self, spawner: Callable[[Reactor, Log], HostSpawner]) -> None:
+        """Allow hooks to be mounted from here on. Call `leave` afterwards, in any task of this event loop.
 
+        `spawner` makes the object that starts processes.
+        """
         self._reactor = current_reactor()
         _running.add(self)
         self.events = EventQueue(self._reactor, self.told)
-        self.containment = Containment(self._reactor, self.log)
+        self.containment = spawner(self._reactor, self.log)
         self._site = HostServices(
             self._reactor,
             self.log,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from ..wire.platforms import exit_descriptor, path_of_descriptor
 from .kill import kill_abandoned, signal_group
+from .spawn import NotAvailableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     from ..transport.reactor import Reactor
     from .plan import Plan
     from .spawn import SpawnedProcess, Streams
+
+
+_LACKING = "this host has no picohook.contain: use a Host, of a whole installation of picohook"
 
 
 class GroupSpawner:
@@ -29,6 +33,34 @@ class GroupSpawner:
         """Start a process. This never waits, so it ignores the deadline."""
         del deadline
         return _GroupProcess(self._reactor, plan, streams)
+
+
+class PlainSpawner(GroupSpawner):
+    """Starts the processes of a host without the package `picohook.contain`: each in the tier `group`.
+
+    A hook that asks for more is refused.
+    """
+
+    tier: str | None = None
+
+    def __init__(self, reactor: Reactor) -> None:
+        super().__init__(reactor)
+        self.unable = dict.fromkeys(("namespace", "sweep"), _LACKING)
+
+    async def spawn(self, plan: Plan, streams: Streams, deadline: float) -> SpawnedProcess:
+        """See `HostSpawner.spawn`."""
+        wanted = {
+            f'contain = "{plan.contain}"': plan.contain not in {"best", "group"},
+            "limits": plan.limits is not None,
+            "sandbox": plan.sandbox is not None,
+        }
+        if any(wanted.values()):
+            raise NotAvailableError(f"{', '.join(name for name in wanted if wanted[name])}: {_LACKING}")
+        self.tier = "group"
+        return await super().spawn(plan, streams, deadline)
+
+    async def aclose(self) -> None:
+        """Does nothing: a process ends with its hook."""
 
 
 class _GroupProcess:

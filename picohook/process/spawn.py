@@ -6,7 +6,7 @@ import errno
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from .plan import Plan
 
@@ -43,6 +43,24 @@ class SpawnedProcess(Protocol):
 
     def kill_launcher(self) -> None:
         """Kill its launcher, and so the process, if the launcher does not react. Call it if the process survives SIGKILL."""
+
+
+class HostSpawner(Protocol):
+    """Starts all processes of one host."""
+
+    @property
+    def tier(self) -> str | None:
+        """The weakest tier of all started processes; None before the first start."""
+
+    @property
+    def unable(self) -> Mapping[str, str]:
+        """The tiers that were tried and are not available, and why."""
+
+    async def spawn(self, plan: Plan, streams: Streams, deadline: float) -> SpawnedProcess:
+        """See `Spawner.spawn`. Raises `NotAvailableError` for a containment, limits or a sandbox that it cannot provide."""
+
+    async def aclose(self) -> None:
+        """End all remaining processes."""
 
 
 class Spawner(Protocol):

@@ -24,9 +24,9 @@ from ..wire.text import escape
 from . import system_layer, trust, trust_store
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
-    from ..config.document import Config, PicoClaw
+    from ..config.document import Config
     from ..config.table import Table
     from ..extension import Dialect
     from ..model.spec import HookSpec
@@ -107,9 +107,12 @@ class Layers:
         return trust.still_trusted(by_path[spec.source], spec) if spec.source in by_path else None
 
 
-def named(path: str | os.PathLike[str], *, picoclaw: PicoClaw | None = None, system: bool = True) -> Layers:
-    """The configuration that the user named, and the system's unless `system` is false. Raises `ConfigError`."""
-    config = load(path, picoclaw=picoclaw)
+def named(path: str | os.PathLike[str], *, given: Mapping[str, Any] | None = None, system: bool = True) -> Layers:
+    """The configuration that the user named, and the system's unless `system` is false. Raises `ConfigError`.
+
+    `given` has top-level keys in place of the file's own.
+    """
+    config = load(path, given=given)
     before = [one for one in (system_layer.configs() if system else ()) if one.path != config.path]
     layers = Layers((*before, config))
     return replace(layers, hooks=tuple(_joined(layers)))
@@ -130,14 +133,14 @@ def start_of(directory: str | os.PathLike[str] | None = None) -> Path:
 def discover(
     directory: str | os.PathLike[str] | None = None,
     *,
-    picoclaw: PicoClaw | None = None,
+    given: Mapping[str, Any] | None = None,
     without: Collection[str] = (),
     required: bool = False,
     system: bool = True,
 ) -> Layers:
     """The system's configurations, the user's own, and those of the project in this directory. Trust is not checked.
 
-    `picoclaw` and `system` are as for `named`. The files of the dialects `without` are left out. Raises `ConfigError` with the
+    `given` and `system` are as for `named`. The files of the dialects `without` are left out. Raises `ConfigError` with the
     mistakes of all files; with `required`, also if no hook is found.
     """
     start = start_of(directory)
@@ -153,7 +156,7 @@ def discover(
             for path in _present(group, project, notes):
                 if _real(path) in configs:
                     continue  # in the user's own directory, a file does not count as the project's too, nor in root's
-                config = load(path, found=project is not None, directory=start, picoclaw=picoclaw)
+                config = load(path, found=project is not None, directory=start, given=given)
                 layer: Literal["user", "project"] = "user" if project is None else "project"
                 place = {"layer": layer, "depth": len(project.parts) if project else 0}
                 hooks = tuple(spec.model_copy(update=place) for spec in config.hooks)

@@ -44,7 +44,7 @@ def test_a_native_file_of_version_1_keeps_its_meaning(write: Write) -> None:
     hooks[2]["timeout"] = config.hooks[2].timeout  # a default of its kind
     assert hooks == expected["hooks"]
     assert config.timeouts.model_dump() == expected["timeouts"]
-    assert config.picoclaw == expected["picoclaw"]
+    assert config.tables["picoclaw"].version == expected["picoclaw"]
     assert config.tables["model"].model_dump() == expected["model"]
     assert config.tables["audit"].path == str(config.path.parent / "audit.jsonl")
 

@@ -121,4 +121,4 @@ async def test_it_is_reloaded(project: Path) -> None:
 
 def test_a_version_of_picoclaw_changes_nothing_for_j_clis_hooks(write: Write) -> None:
     path = write("hooks.yaml", "stop:\n  - command: 'true'\n")
-    assert load(path, picoclaw="0.2.9") == load(path)
+    assert load(path, given={"picoclaw": "0.2.9"}) == load(path)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from picohook.contain.tiers import Containment
 from picohook.engine.chain import NEVER, Chain
 from picohook.engine.seat import Seat
 from picohook.hooks.base import Hook, HostServices, Question
@@ -26,6 +25,7 @@ from picohook.model.payloads import (
 from picohook.model.spec import HookSpec, Timeouts
 from picohook.model.stages import STAGES
 from picohook.observe.log import Log
+from picohook.process.group import PlainSpawner
 from picohook.transport.event_loop import current_reactor
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def payloads() -> dict[str, Any]:
 async def host_services() -> HostServices:
     """What a hook gets of a host, on the loop that runs."""
     reactor = current_reactor()
-    return HostServices(reactor, Log(), Timeouts(), Containment(reactor, Log()))
+    return HostServices(reactor, Log(), Timeouts(), PlainSpawner(reactor))
 
 
 @pytest.fixture

@@ -3,13 +3,28 @@
 from __future__ import annotations
 
 import sys
+from inspect import signature
 from pathlib import Path
 
 import pytest
 from rows import each
 
 import picohook
-from picohook import Command, Extension, Lazy, Option, PicohookError, __version__, extensions
+from picohook import (
+    Command,
+    EngineSettings,
+    Extension,
+    Host,
+    HostSettings,
+    Lazy,
+    Option,
+    PicohookError,
+    __version__,
+    extensions,
+)
+from picohook.config.native import NativeFile
+from picohook.host import ExtensionSettings
+from picohook.model.spec import KINDS
 from picohook.testing import check_extension
 
 
@@ -32,6 +47,12 @@ def test_everything_that_a_built_in_row_names_is_there_and_of_the_right_type():
             {"options": {"a": Option(Lazy("json:dumps"), "")}},
             PicohookError,
             "options has 'a', which is not a command and its",
+        ),
+        ({"tables": {"hooks": Lazy("json:dumps")}}, PicohookError, "tables has 'hooks', which picohook has itself"),
+        (
+            {"tables": {"a": Lazy("json:JSONEncoder")}},
+            AssertionError,
+            r"tables\['a'\]: json:JSONEncoder .* subclass of Table",
         ),
         ({"commands": {"a": Command(Lazy("json:dumps"), "")}}, AssertionError, r"commands\['a'\].app: json:dumps is"),
         ({"schemas": {"a": Lazy("not_there:x")}}, AssertionError, r"schemas\['a'\]: not_there:x cannot be imported"),
@@ -71,6 +92,10 @@ def test_two_packages_with_one_key_are_both_named(install):
         ({"needs": "999.0"}, f"it needs picohook 999.0, and this is {__version__}: install a newer picohook"),
         ({"key": "audit"}, "commands has 'audit', which picohook has itself"),
         (
+            {"text": "from picohook import *\nextension = Extension(name='x', keywords={'watch': Keyword(None)})"},
+            "keywords has 'watch', which picohook has itself",
+        ),
+        (
             {"text": "from picohook import Extension\nextension = Extension(name='x', commands={'hello': 3})"},
             "commands['hello'] is a int, not a picohook.Command",
         ),
@@ -83,6 +108,26 @@ def test_a_package_that_cannot_be_used_is_named_with_the_cause_and_hides_no_othe
     assert [one.package for one in usable] == ["one_package 1.2"]
     assert broken.package == "bad_package 1.2"
     assert broken.why.endswith(why)
+
+
+def test_an_object_that_cannot_be_imported_is_named_with_the_cause_and_its_package(install):
+    install("one_package", text="raise OSError('no disk')")
+    with pytest.raises(PicohookError, match="one_package:x cannot be imported: OSError: no disk"):
+        Lazy("one_package:x").load()
+    with pytest.raises(PicohookError, match=r"orjson:x .*: AttributeError: .*: update or uninstall orjson \d"):
+        Lazy("orjson:x").load()
+
+
+def test_the_reserved_keys_are_those_of_the_core():
+    own = {*EngineSettings.__annotations__, *HostSettings.__annotations__} - {*ExtensionSettings.__annotations__}
+    for make in (Host, Host.from_config, Host.discover):
+        own |= {one.name for one in signature(make).parameters.values() if one.kind is not one.VAR_KEYWORD}
+    assert {
+        "kinds": {*KINDS},
+        "tables": {field.alias or name for name, field in NativeFile.model_fields.items()},
+        "keywords": {name for name in own if not name.startswith("_")},
+        "dialects": {"native"},
+    } == extensions.RESERVED
 
 
 def test_a_row_cannot_be_changed():

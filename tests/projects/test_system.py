@@ -301,7 +301,7 @@ def test_X14_its_prompts_ask_its_own_model_and_a_users_prompts_the_users(system,
 
 def test_a_version_of_picoclaw_that_the_user_names_is_not_for_it(system, project):
     system.write("a.toml", gate())
-    (spec,) = layers.discover(picoclaw="0.2.9").hooks
+    (spec,) = layers.discover(given={"picoclaw": "0.2.9"}).hooks
     assert (spec.events, spec.may_edit) == (layers.discover().hooks[0].events, layers.discover().hooks[0].may_edit)
 
 

@@ -7,8 +7,8 @@ import typer
 from ...host import Host
 from ...model.stages import STAGES
 from .. import outcomes, output
-from ..command import KEYWORDS, App, Json, Verbose, starts_hooks
-from ..configuration import AsPicoClaw, Named, configured
+from ..command import KEYWORDS, App, Json, Verbose, reads_files, starts_hooks
+from ..configuration import Named, configured
 from ..host import with_hooks
 from ..log import held
 from ..params import question as read_question
@@ -17,6 +17,7 @@ app = App()
 
 
 @app.command()
+@reads_files
 @starts_hooks
 def call(
     stage: Annotated[
@@ -30,7 +31,6 @@ def call(
     ],
     *,
     config: Named = None,
-    picoclaw: AsPicoClaw = None,
     params: Annotated[
         str,
         typer.Option(metavar="JSON|@FILE|-", help="The params: JSON, a file, or - for standard input."),
@@ -46,7 +46,7 @@ def call(
     Starts the hooks, asks those of STAGE in order, and stops them. Exits with 0 if there is a decision, even a denial.
     """  # noqa: D301 - click reads a backspace character, not an escape
     del verbose
-    chosen = configured(config, picoclaw)
+    chosen = configured(config)
     question = read_question(stage, params)
 
     async def ask(host: Host) -> None:

@@ -6,30 +6,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ...config.document import PicoClaw
 from ...errors import ConfigError, HookCrashedError, Problem, TrustError
 from ...model.spec import HookSpec
 from ...projects import trust
 from ...projects.layers import Layers
 from .. import output
-from ..command import App, Json
-from ..configuration import AlsoNamed, AsPicoClaw, described, either, missing_script, program, read
+from ..command import App, Json, reads_files
+from ..configuration import AlsoNamed, described, either, missing_script, program, read
 
 if TYPE_CHECKING:
     from ...config import Config
 
 app = App()
 
-_AS_PICOCLAW: dict[PicoClaw, str] = {
-    "0.2.8": "as PicoClaw 0.2.8: events are hook.event; for 0.2.9 and newer add --picoclaw 0.2.9",
-    "0.2.9": "as PicoClaw 0.2.9: events are hook.runtime_event, before_llm leaves tools and system messages as they are"
-    " (0.2.9+edits lets hooks change them)",
-    "0.2.9+edits": "as PicoClaw 0.2.9, and before_llm may change tools and system messages",
-}
-"""The description of a PicoClaw configuration, by version."""
-
 
 @app.command()
+@reads_files
 def check(
     config: Annotated[
         Path | None,
@@ -41,7 +33,6 @@ def check(
     ] = None,
     *,
     named: AlsoNamed = None,
-    picoclaw: AsPicoClaw = None,
     as_json: Json = False,
 ) -> None:
     """Check a configuration, and find the programs of its hooks.
@@ -50,7 +41,7 @@ def check(
     """
     report = _Report()
     try:
-        report.take(read(either(config, named), picoclaw, "name one: picohook check FILE"))
+        report.take(read(either(config, named), "name one: picohook check FILE"))
     except ConfigError as error:
         report.problems += error.problems
     report.show(as_json=as_json)
@@ -155,7 +146,7 @@ class _Report:
         for problem in self.problems:
             output.error(str(problem))
         for config in self.configs:
-            if config.picoclaw is not None:
-                output.line(f"{config.path}: {_AS_PICOCLAW[config.picoclaw]}")
+            for _, sentence in filter(None, (table.about() for table in config.tables.values())):
+                output.line(f"{config.path}: {sentence}")
         for config in () if self.problems else self.configs:
             output.line(f"{config.path}: ok", style="bold green")

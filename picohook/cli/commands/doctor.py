@@ -13,8 +13,8 @@ import typer
 
 from ... import extensions
 from .. import output
-from ..command import App, Json, Verbose, seconds
-from ..configuration import AlsoNamed, AsPicoClaw, either
+from ..command import App, Json, Verbose, reads_files, seconds
+from ..configuration import AlsoNamed, either
 from ..doctor.examine import examinations, examine
 from ..doctor.findings import Finding, Level, count
 from ..host import in_loop
@@ -24,6 +24,7 @@ _STYLES = {Level.OK: "green", Level.NOTE: "cyan", Level.WARNING: "bold yellow", 
 
 
 @app.command()
+@reads_files
 def doctor(
     context: typer.Context,
     place: Annotated[
@@ -36,7 +37,6 @@ def doctor(
     ] = None,
     *,
     named: AlsoNamed = None,
-    picoclaw: AsPicoClaw = None,
     timeout: Annotated[
         float, typer.Option(metavar="SECONDS", parser=seconds(0.1), help="How long each hook may take.")
     ] = 10.0,
@@ -63,7 +63,7 @@ def doctor(
         os._exit(1)
 
     more = [*(one.row.doctor.load() for one in extensions.usable() if one.row.doctor), *examinations(context)]
-    work = partial(examine, findings, config, directory, more, time_limit=timeout, picoclaw=picoclaw, give_up=give_up)
+    work = partial(examine, findings, config, directory, more, time_limit=timeout, give_up=give_up)
     in_loop(work)
     _end(findings, as_json=as_json)
 

@@ -10,8 +10,8 @@ from ...model.spec import KINDS, HookSpec
 from ...projects.layers import Layers
 from ...wire import words
 from .. import output
-from ..command import App, Json
-from ..configuration import AsPicoClaw, Named, configured, described
+from ..command import App, Json, reads_files
+from ..configuration import Named, configured, described
 
 app = App()
 _IN_COLUMNS = {"name", *KINDS, "stages", "observe", "priority", "timeout", "approval_timeout", "timeouts"}
@@ -20,12 +20,13 @@ _NOT_FOR_A_TABLE = {"on_failure", "dir", "env", "inherit_env", "enabled"}
 
 
 @app.command()
-def list_hooks(config: Named = None, *, picoclaw: AsPicoClaw = None, as_json: Json = False) -> None:
+@reads_files
+def list_hooks(config: Named = None, *, as_json: Json = False) -> None:
     """List the hooks in the order they are asked, stage by stage.
 
     Shows the layer and the file of each hook, its settings, and the hooks that get events. Starts nothing.
     """
-    settings = configured(config, picoclaw)
+    settings = configured(config)
     ordered = in_order(spec.make() for spec in settings.hooks)
     by_stage = {stage: places for stage, places in seats(ordered, settings.timeouts).items() if places}
     if as_json:

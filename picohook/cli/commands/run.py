@@ -15,8 +15,8 @@ from ...host import Host
 from ...protocol.lines import LineBuffer
 from ...wire import words
 from .. import outcomes, output, params as given, stats
-from ..command import KEYWORDS, App, Json, Verbose, starts_hooks
-from ..configuration import AsPicoClaw, Named, configured
+from ..command import KEYWORDS, App, Json, Verbose, reads_files, starts_hooks
+from ..configuration import Named, configured
 from ..host import with_hooks
 from ..log import held
 
@@ -25,6 +25,7 @@ _READ = 1 << 16
 
 
 @app.command()
+@reads_files
 @starts_hooks
 def run(
     context: typer.Context,
@@ -33,7 +34,6 @@ def run(
     ],
     *,
     config: Named = None,
-    picoclaw: AsPicoClaw = None,
     with_stats: Annotated[
         bool, typer.Option("--stats", help="At the end, show counts and times of each hook and stage.")
     ] = False,
@@ -53,7 +53,7 @@ def run(
     del verbose
     descriptor = given.open_source(script)
     work = partial(_run, descriptor, script, as_json)
-    good, status = with_hooks(configured(config, picoclaw), work, **KEYWORDS)
+    good, status = with_hooks(configured(config), work, **KEYWORDS)
     context.obj = status  # for options of extensions
     if with_stats:
         if as_json:

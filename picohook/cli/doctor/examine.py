@@ -11,10 +11,10 @@ from typing import NoReturn, TypeAlias
 import typer
 
 from ... import extensions
-from ...config.document import PicoClaw
 from ...errors import ConfigError, TrustError
 from ...projects import layers, trust
 from ...projects.layers import Layers
+from ..command import GIVEN
 from . import files, gates, hooks, machine, programs
 from .findings import Finding, Level, about
 
@@ -41,7 +41,6 @@ async def examine(
     more: Iterable[Examination],
     *,
     time_limit: float,
-    picoclaw: PicoClaw | None,
     give_up: Callable[[], NoReturn],
 ) -> None:
     """Add findings about `config` alone, or about the configurations in `directory`, to `findings`, and those of `more`.
@@ -54,7 +53,7 @@ async def examine(
         for one in extensions.others()[1]
     ]
     try:
-        found = layers.named(config, picoclaw=picoclaw) if config else layers.discover(directory, picoclaw=picoclaw)
+        found = layers.named(config, given=GIVEN) if config else layers.discover(directory, given=GIVEN)
     except ConfigError as error:
         findings += files.mistakes(error)
         return

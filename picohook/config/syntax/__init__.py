@@ -15,7 +15,6 @@ from .yaml import parse_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from ..problems import KeyPath, Problems
 
@@ -75,11 +74,6 @@ _PARSERS = {
     ".json": parse_json,
     ".jsonc": _parse_jsonc,
 }
-
-
-def suffix_of(path: Path) -> str:
-    """The suffix that says how a file is written. Gemini CLI's own settings may have comments."""
-    return ".jsonc" if path.suffix == ".json" and path.parent.name == ".gemini" else path.suffix
 
 
 class _Object(dict[str, Any]):

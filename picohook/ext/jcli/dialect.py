@@ -79,7 +79,7 @@ def read(document: dict[str, Any], problems: Problems, config: Config) -> Config
                 hooks.append(spec)
                 key_paths[name] = dotted(at)
                 warnings += [f"{key_paths[name]}: {warning}" for warning in _warnings(event, definition, spec)]
-    return replace(config, hooks=tuple(hooks), key_paths=key_paths, warnings=tuple(warnings), picoclaw=None)
+    return replace(config, hooks=tuple(hooks), key_paths=key_paths, warnings=tuple(warnings))
 
 
 def session_hook(event: str, definition: dict[str, Any], name: str) -> HookSpec:

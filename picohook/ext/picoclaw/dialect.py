@@ -12,16 +12,16 @@ from ...config.hook_checks import EVENTS, check_dir, check_env, check_given, che
 from ...config.problems import dotted, meant, quoted
 from ...model.spec import Globs, HookSpec, Settings, Timeouts, WholeModeSpec
 from ...wire import words
+from .table import OLDEST, PicoClawTable, settings_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
     from pathlib import Path
 
-    from ...config.document import Config, PicoClaw
+    from ...config.document import Config
     from ...config.problems import KeyPath, Problems
     from ...model.spec import StageName
+    from . import PicoClaw
 
-_OLDEST: PicoClaw = "0.2.8"
 _SECTIONS = ("enabled", "defaults", "builtins", "processes")
 
 _STAGES: tuple[StageName, ...] = ("before_llm", "after_llm", "before_tool", "approve_tool", "after_tool")
@@ -70,16 +70,6 @@ class _File(Settings):
     hooks: _HooksTable
 
 
-def settings_of(version: PicoClaw | None, own: Collection[str] = ()) -> dict[str, Any]:
-    """The settings that this version of PicoClaw gives a hook, except those in `own`, which the hook sets itself."""
-    if version in {None, _OLDEST}:
-        return {}
-    settings: dict[str, Any] = {"events": "runtime"}
-    if version == "0.2.9":
-        settings["may_edit"] = ("messages",)
-    return {name: value for name, value in settings.items() if name not in own}
-
-
 def section(document: dict[str, Any]) -> str | None:
     """The first of PicoClaw's sections under `hooks`, where a native file has hooks; None in any other document."""
     hooks = document.get("hooks")
@@ -99,7 +89,7 @@ def read(document: dict[str, Any], problems: Problems, config: Config) -> Config
             "belongs to PicoClaw's format, which is JSON",
             "in the native format, hooks has one table for each hook, by its name",
         )
-    version = config.picoclaw or _OLDEST
+    version = config.given.get("picoclaw", OLDEST)
     isolated = _isolated(document)
     document = {"hooks": _without_nulls(document["hooks"])}
     file = validate(_File, document, problems)
@@ -130,7 +120,7 @@ def read(document: dict[str, Any], problems: Problems, config: Config) -> Config
         timeouts=_timeouts(file.hooks.defaults, len(hooks)),
         enabled=enabled,
         warnings=tuple(_warnings(file.hooks, active)),
-        picoclaw=version,
+        tables={"picoclaw": PicoClawTable(version=version)},
     )
 
 

@@ -1,18 +1,38 @@
-"""`picoclaw = "0.2.9"`: a native file whose hooks were written for a version of PicoClaw."""
+"""`picoclaw = "0.2.9"`: hooks that were written for a version of PicoClaw."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from ...config.document import PicoClaw  # noqa: TC001 - pydantic reads it at run time
 from ...config.table import Table
-from .dialect import settings_of
+from . import PicoClaw  # noqa: TC001 - pydantic reads it at run time
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from ...config.document import Config
     from ...config.problems import Problems
     from ...model.spec import HookSpec
+
+OLDEST: PicoClaw = "0.2.8"
+_SHOWN: dict[PicoClaw, str] = {
+    "0.2.8": "as PicoClaw 0.2.8: events are hook.event; for 0.2.9 and newer add --picoclaw 0.2.9",
+    "0.2.9": "as PicoClaw 0.2.9: events are hook.runtime_event, before_llm leaves tools and system messages as they are"
+    " (0.2.9+edits lets hooks change them)",
+    "0.2.9+edits": "as PicoClaw 0.2.9, and before_llm may change tools and system messages",
+}
+"""The description of a configuration, by version."""
+
+
+def settings_of(version: PicoClaw, own: Collection[str] = ()) -> dict[str, Any]:
+    """The settings that this version of PicoClaw gives a hook, except those in `own`, which the hook sets itself."""
+    if version == OLDEST:
+        return {}
+    settings: dict[str, Any] = {"events": "runtime"}
+    if version == "0.2.9":
+        settings["may_edit"] = ("messages",)
+    return {name: value for name, value in settings.items() if name not in own}
 
 
 class PicoClawTable(Table):
@@ -25,7 +45,10 @@ class PicoClawTable(Table):
     def apply(self, config: Config, problems: Problems) -> Config:
         del problems
         hooks = tuple(self._for_version(spec, config) for spec in config.hooks)
-        return replace(config, hooks=hooks, picoclaw=self.version)
+        return replace(config, hooks=hooks)
+
+    def about(self) -> tuple[Any, str]:
+        return self.version, _SHOWN[self.version]
 
     def _for_version(self, spec: HookSpec, config: Config) -> HookSpec:
         """The hook with the settings of this version; one that another table has added stays as it is."""

@@ -10,10 +10,9 @@ from typing import Annotated, Any
 import typer
 
 from ...cli import outcomes, output
-from ...cli.command import App, Json, Verbose
-from ...cli.configuration import AsPicoClaw, Named, configured, program
+from ...cli.command import App, Json, Verbose, reads_files
+from ...cli.configuration import Named, configured, program
 from ...cli.host import with_hooks
-from ...config.document import PicoClaw
 from ...errors import HookCrashedError, PicohookError
 from ...host import Host
 from ...model.spec import Timeouts
@@ -29,6 +28,7 @@ _LONG = 1e6
 
 
 @app.command()
+@reads_files
 def replay(
     record_file: Annotated[
         str, typer.Argument(metavar="RECORD", help="A file that --record has written.", show_default=False)
@@ -39,7 +39,6 @@ def replay(
     ] = None,
     *,
     config: Named = None,
-    picoclaw: AsPicoClaw = None,
     hook: Annotated[
         str | None,
         typer.Option(
@@ -83,7 +82,7 @@ def replay(
     if hook is not None and not command:
         raise typer.BadParameter("--hook needs a COMMAND, which is asked the questions of that hook")
     tally = Tally(ignore or [], as_json)
-    _run(record_file, tally, command=command, hook=hook, config=config, picoclaw=picoclaw, record=record)
+    _run(record_file, tally, command=command, hook=hook, config=config, record=record)
 
 
 @dataclass
@@ -111,7 +110,6 @@ def _run(
     command: list[str] | None,
     hook: str | None,
     config: Path | None,
-    picoclaw: PicoClaw | None,
     record: Path | None,
 ) -> None:
     """Replay a record. Raises `typer.Exit` if a decision changed."""
@@ -130,7 +128,7 @@ def _run(
         layers = Layers(hooks=(stand_in,))
         timeouts, ask = Timeouts(chain=_LONG), partial(again.of_hook, chosen)
     else:
-        layers = configured(config, picoclaw)
+        layers = configured(config)
 
     async def work(host: Host) -> None:
         with opened(name) as source:

@@ -10,8 +10,8 @@ import anyio
 import typer
 
 from ...cli import output
-from ...cli.command import KEYWORDS, App, Verbose, starts_hooks
-from ...cli.configuration import AsPicoClaw, Named, read
+from ...cli.command import GIVEN, KEYWORDS, App, Verbose, reads_files, starts_hooks
+from ...cli.configuration import Named, read
 from ...cli.host import (
     ended_by_signals,
     garbage_collected_rarely,
@@ -30,6 +30,7 @@ app = App()
 
 
 @app.command()
+@reads_files
 @starts_hooks
 def serve(
     config: Named = None,
@@ -43,7 +44,6 @@ def serve(
         ),
     ] = None,
     *,
-    picoclaw: AsPicoClaw = None,
     verbose: Verbose = False,
 ) -> None:
     """Serve the hooks to a program in any language.
@@ -56,12 +56,12 @@ def serve(
     protocol` describes the methods.
     """  # noqa: D301 - click reads a backspace character, not an escape
     del verbose
-    read(config, picoclaw)  # raises errors before anything starts; the host reads the files again by itself
+    read(config)  # raises errors before anything starts; the host reads the files again by itself
     streams = None if socket else own_streams()
     if streams is not None and os.isatty(streams[0]):
         output.note("Serving this terminal: type one JSON-RPC request a line, and end the input (Ctrl-D) to stop.")
     with contextlib.redirect_stdout(sys.stderr):  # hooks in this process may print
-        host = host_of(config, picoclaw=picoclaw, **KEYWORDS)
+        host = host_of(config, **GIVEN, **KEYWORDS)
         anyio.run(_serve, host, socket, streams, backend_options={"use_uvloop": has_uvloop()})
 
 

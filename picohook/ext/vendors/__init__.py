@@ -5,7 +5,9 @@ from __future__ import annotations
 from ...extension import Command, Dialect, Extension, Lazy
 
 
-def _dialect(name: str, title: str, *, user_files: tuple[str, ...], project_files: tuple[str, ...]) -> Dialect:
+def _dialect(
+    name: str, title: str, *, user_files: tuple[str, ...], project_files: tuple[str, ...], has_comments: bool = False
+) -> Dialect:
     return Dialect(
         title,
         is_meant=Lazy(f"{__name__}.{name}:is_meant"),
@@ -13,6 +15,7 @@ def _dialect(name: str, title: str, *, user_files: tuple[str, ...], project_file
         section="hooks",
         user_files=user_files,
         project_files=project_files,
+        has_comments=has_comments,
         all_apply=True,
         trust_in="for this file in [[foreign]] of picohook.toml",
     )
@@ -41,6 +44,7 @@ extension = Extension(
             "Gemini CLI",
             user_files=("~/.gemini/settings.json",),
             project_files=(".gemini/settings.json",),
+            has_comments=True,
         ),
         "cursor": _dialect(
             "cursor",

@@ -151,7 +151,7 @@ async def test_observers_get_the_reason_of_a_denied_approval_too(hooked):
     ],
 )
 def test_the_version_decides_the_dialect_of_events_for_every_form_of_observe(hooked, version, observe, method):
-    (spec,) = load(hooked.configure("", observe=[observe]), picoclaw=version).hooks
+    (spec,) = load(hooked.configure("", observe=[observe]), given={"picoclaw": version}).hooks
     assert {"legacy": "hook.event", "runtime": "hook.runtime_event"}[spec.events] == method
 
 
@@ -170,7 +170,7 @@ def edited(**changes):
 
 
 async def asked_about(hooked, version, script):
-    (spec,) = load(hooked.configure("", intercept=["before_llm"]), picoclaw=version).hooks
+    (spec,) = load(hooked.configure("", intercept=["before_llm"]), given={"picoclaw": version}).hooks
     async with Host([FakeHook("h", script, may_edit=spec.may_edit)]) as host:
         outcome = await host.before_llm(REQUEST)
     return outcome.payload
@@ -219,12 +219,12 @@ def test_picohooks_own_file_can_set_it_for_all_hooks_and_each_hook_can_override_
     a, b = load(file).hooks
     assert (a.events, a.may_edit) == ("runtime", ("messages",))
     assert (b.events, b.may_edit) == ("legacy", ("tools",))
-    assert load(file, picoclaw="0.2.8").hooks[0].events == "legacy"
+    assert load(file, given={"picoclaw": "0.2.8"}).hooks[0].events == "legacy"
 
 
 def test_an_unknown_version_is_an_error_that_names_the_known_ones(hooked):
-    with pytest.raises(ConfigError, match=r'"0\.3\.0" is not a version \(.*0\.2\.9'):
-        load(hooked.configure("", observe=["*"]), picoclaw="0.3.0")
+    with pytest.raises(ConfigError, match=r'picoclaw: "0\.3\.0" is not one of 0\.2\.8, 0\.2\.9'):
+        load(hooked.configure("", observe=["*"]), given={"picoclaw": "0.3.0"})
 
 
 def test_isolation_that_a_file_asks_for_is_an_error_where_hooks_would_run_without_it(hooked):

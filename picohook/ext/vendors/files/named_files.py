@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ....config import files, syntax
+from ....config import dialects, files, syntax
 from ....config.document import Config
 from ....config.problems import Problems, dotted
 from ....model.spec import Timeouts
@@ -31,7 +31,7 @@ def read_files(named: Sequence[ForeignFile], problems: Problems, config: Config,
     for index, table in enumerate(named):
         path = config.path.parent / Path(table.file).expanduser()
         own = Problems(str(path))
-        document, _ = syntax.parse(files.read(path, own), syntax.suffix_of(path), own)
+        document, _ = syntax.parse(files.read(path, own), dialects.suffix_of(path), own)
         path = Path(os.path.realpath(path.parent)) / path.name
         dialect = table.dialect or vendor_of(document, path)
         if dialect is None:

@@ -41,7 +41,6 @@ def read_with(
         timeouts=with_room(config.timeouts, hooks),
         enabled=not reader.settings.off,
         warnings=tuple(reader.warnings),
-        picoclaw=None,
     )
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ....cli.settings_files import JsonText, SettingsFile, decoded, encoded, understood
-from ....config import syntax, user_places
+from ....config import dialects, syntax, user_places
 from ....errors import PicohookError
 from .. import shim_entry
 from . import client
@@ -41,7 +41,7 @@ class HookFile:
         self._project = project
         self._file = SettingsFile(path, BACKUP, own=project is None, below=project)
         self.path, self.backup = self._file.path, self._file.backup
-        self._commented = syntax.suffix_of(path) == ".jsonc"
+        self._commented = dialects.suffix_of(path) == ".jsonc"
         data = self._file.data or f"{encoded(dict(vendor.file), '  ')}\n".encode()
         self._json, self._hooks = self._parsed(self.path, data)
         self.document: dict[str, Any] = self._json.document
