@@ -5,7 +5,7 @@
 # make compiled  build the package with a compiled core, and run the tests of the core on it; needs a C compiler
 # make alone    the tests of the core in a checkout of nothing else, and those of the rooms beside it without extensions
 # make coverage  the lines and branches of the whole package that the tests reach
-# make stub    write the signatures of the blocking host, picohook/blocking_methods.pyi, from those of the host
+# make stub    write the stubs for type checkers: the public names, and the signatures of the blocking host
 # make examples  write the first hooks on pages and in hooks_examples/ from the templates of `picohook new`
 # make reference  write what the code says into the reference: the entries of the API, the keys of a configuration, messages
 # make docstrings  draw 150 docstrings at random, for a person to read; SEED=7 repeats a draw
@@ -126,7 +126,7 @@ quick-on: $(VENV)/.installed-test
 	@HYPOTHESIS_PROFILE=few $(BIN)/python -m pytest --workers 2 -q --quick -p no:cacheprovider $(ON_EACH)
 
 stub: $(VENV)/.installed-dev
-	$(BIN)/python tests/blocking_stub.py
+	$(BIN)/python tests/stubs.py
 
 examples: $(VENV)/.installed-dev
 	$(BIN)/python tests/first_hooks.py

@@ -18,35 +18,11 @@ It needs only the standard library, and imports little of it at the start. Test 
 
 from __future__ import annotations
 
+from . import calls
 from .app import HookApp
 from .base import Decision, ToolError
-from .calls import (
-    AfterCompact,
-    AfterLLM,
-    AfterTool,
-    ApproveTool,
-    BeforeCompact,
-    BeforeFinish,
-    BeforeLLM,
-    BeforePrompt,
-    BeforeTool,
-)
+from .calls import *  # noqa: F403 - a call for each stage, which that module lists
 from .views import Event, Meta, ToolResult
 
-__all__ = [
-    "AfterCompact",
-    "AfterLLM",
-    "AfterTool",
-    "ApproveTool",
-    "BeforeCompact",
-    "BeforeFinish",
-    "BeforeLLM",
-    "BeforePrompt",
-    "BeforeTool",
-    "Decision",
-    "Event",
-    "HookApp",
-    "Meta",
-    "ToolError",
-    "ToolResult",
-]
+__all__ = ["Decision", "Event", "HookApp", "Meta", "ToolError", "ToolResult"]
+__all__ += calls.__all__

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..wire import words
-from .calls import STAGES, AfterLLM, ApproveTool, BeforeLLM, BeforeTool, OfTool
+from .calls import STAGES, AfterLLM, ApproveTool, BeforeLLM, BeforeTool, Decorators, OfTool
 from .handlers import Handlers, Registry, is_plain, kinds_named, require_one_argument, threaded
 from .serving import Server
 
@@ -12,12 +12,11 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .base import Call
-    from .calls import AfterCompact, AfterTool, BeforeCompact, BeforeFinish, BeforePrompt
     from .tools import Tool
-    from .types import AddTool, F, Handler, OnEvent, OnResponse, OnStage, OnTool
+    from .types import AddTool, F, Handler, OnEvent
 
 
-class HookApp:
+class HookApp(Decorators):
     """A hook made of functions.
 
     `def` handlers run one at a time in the main thread, and block the whole hook: they need no locks, and have to be quick.
@@ -27,16 +26,6 @@ class HookApp:
     `max_in_flight` is the number of requests that the host may send at once. By default it is 1 for a hook whose handlers are
     all plain functions. Then further requests wait in the host, which knows their deadlines. Other hooks have no limit.
     """
-
-    before_prompt: OnStage[BeforePrompt]
-    before_llm: OnStage[BeforeLLM]
-    after_llm: OnResponse[AfterLLM]
-    before_tool: OnTool[BeforeTool]
-    approve_tool: OnTool[ApproveTool]
-    after_tool: OnTool[AfterTool]
-    before_finish: OnStage[BeforeFinish]
-    before_compact: OnStage[BeforeCompact]
-    after_compact: OnStage[AfterCompact]
 
     def __init__(self, name: str, *, max_in_flight: int | None = None) -> None:
         self.name = name

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any, Literal
 
+    from .types import OnResponse, OnStage, OnTool
+
 
 class BeforePrompt(Interception):
     """A prompt of the user, before the agent acts on it."""
@@ -305,17 +307,21 @@ class BeforeCompact(AfterCompact):
         return self._decide(words.SKIP, reason)
 
 
-STAGES: dict[str, type[Call]] = {
-    call.stage: call
-    for call in (
-        BeforePrompt,
-        BeforeLLM,
-        AfterLLM,
-        BeforeTool,
-        ApproveTool,
-        AfterTool,
-        BeforeFinish,
-        BeforeCompact,
-        AfterCompact,
-    )
-}
+class Decorators:
+    """The decorators of an app: one for each stage."""
+
+    before_prompt: OnStage[BeforePrompt]
+    before_llm: OnStage[BeforeLLM]
+    after_llm: OnResponse[AfterLLM]
+    before_tool: OnTool[BeforeTool]
+    approve_tool: OnTool[ApproveTool]
+    after_tool: OnTool[AfterTool]
+    before_finish: OnStage[BeforeFinish]
+    before_compact: OnStage[BeforeCompact]
+    after_compact: OnStage[AfterCompact]
+
+
+__all__ = ["AfterLLM", "AfterTool", "ApproveTool", "BeforeLLM", "BeforePrompt", "BeforeTool"]
+__all__ += ["AfterCompact", "BeforeCompact", "BeforeFinish"]
+STAGES: dict[str, type[Call]] = {call.stage: call for call in map(globals().__getitem__, __all__)}
+"""The calls, by their stages, in the order of a turn."""

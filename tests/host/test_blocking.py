@@ -13,8 +13,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from blocking_stub import STUB, stub
 from scripted import HANG, HELLO, SERVE, Journal, children, descriptors, scripted
+from stubs import BLOCKING, stub
 
 import picohook
 from picohook import (
@@ -71,7 +71,7 @@ def test_each_coroutine_method_of_a_host_is_a_method_of_the_blocking_host():
 
 
 def test_type_checkers_see_the_signatures_of_the_host():
-    assert declared(STUB.read_text()) == declared(stub()), "`make stub` writes the file anew"
+    assert declared(BLOCKING.read_text()) == declared(stub()), "`make stub` writes the file anew"
 
 
 def declared(text):

@@ -12,7 +12,6 @@ import pytest
 from scripted import SERVE, children, descriptors, scripted
 
 from picohook import HookSpec, Host, RestartPolicy, Timeouts, ToolCall
-from picohook.contain.tiers import Containment
 from picohook.process.plan import plan
 from picohook.transport import pipe
 from picohook.wire import platforms
@@ -24,7 +23,8 @@ FAR = Timeouts(interceptor=60, approval=60, hello=60, chain=60)
 @pytest.fixture(params=["waitid", "no waitid"])
 def without_linux(request, monkeypatch):
     monkeypatch.setattr(platforms, "LINUX", False)
-    monkeypatch.setattr(Containment, "_lacking", {})
+    tiers = pytest.importorskip("picohook.contain.tiers")
+    monkeypatch.setattr(tiers.Containment, "_lacking", {})
     if request.param == "no waitid":  # macOS before Python 3.13
         monkeypatch.delattr(os, "waitid")
 

@@ -87,5 +87,5 @@ def test_the_functions_for_tests_have_their_signatures():
 
 
 def test_each_stage_is_a_decorator_that_type_checkers_know_and_a_public_class():
-    assert sdk.HookApp.__annotations__.keys() >= calls.STAGES.keys()
+    assert calls.Decorators.__annotations__.keys() >= calls.STAGES.keys()
     assert {call.__name__ for call in calls.STAGES.values()} <= set(sdk.__all__)

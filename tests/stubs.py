@@ -1,4 +1,7 @@
-"""Writes `picohook/blocking_methods.pyi` anew, from the signatures of `Host`'s methods: `make stub`."""
+"""Writes the stubs for type checkers anew: `make stub`.
+
+`picohook/blocking_methods.pyi` has the signatures of `Host`'s methods, and `picohook/__init__.pyi` the public names.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,8 @@ from picohook import Host
 from picohook.blocking import MADE
 
 PACKAGE = Path(picohook.__file__).parent
-STUB = PACKAGE / "blocking_methods.pyi"
+BLOCKING, PUBLIC = PACKAGE / "blocking_methods.pyi", PACKAGE / "__init__.pyi"
+PUBLIC_HEAD = "# The public names, for type checkers, from the table in `__init__.py`. `make stub` writes this file."
 HEAD = "# The methods that `BlockingHost` has of `Host`, for type checkers. `make stub` writes this file."
 
 
@@ -30,6 +34,15 @@ def stub() -> str:
         named = {node.id for node in ast.walk(ast.parse(body[-1].strip())) if isinstance(node, ast.Name)}
         imports |= {where(one, tree, home) for one in named - vars(builtins).keys()}
     return "\n".join([HEAD, *sorted(imports), "class BlockingMethods:", *body])
+
+
+def public_stub() -> str:
+    """Returns the text of the stub of all public names. It is not formatted."""
+    homes = picohook._NAMES.items()
+    imports = [
+        f"from .{home} import {', '.join(f'{name} as {name}' for name in names.split())}" for home, names in homes
+    ]
+    return "\n".join([PUBLIC_HEAD, *imports, "", "__version__: str", f"__all__ = {picohook.__all__}"])
 
 
 def returned(method: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
@@ -48,9 +61,10 @@ def where(name: str, tree: ast.Module, home: type) -> str:
 
 
 def main() -> None:
-    STUB.write_text(stub())
+    BLOCKING.write_text(stub())
+    PUBLIC.write_text(public_stub())
     for command in (["check", "--quiet", "--fix-only", "--select=I"], ["format", "--quiet"]):
-        subprocess.run([sys.executable, "-m", "ruff", *command, STUB], check=True)
+        subprocess.run([sys.executable, "-m", "ruff", *command, BLOCKING, PUBLIC], check=True)
 
 
 if __name__ == "__main__":
