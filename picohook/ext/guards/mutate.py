@@ -42,6 +42,8 @@ def _around(template: str) -> Wear:
             return None
         if ("{b}" in template and "`" in command) or (in_sh and _NOT_IN_SH.search(command)):
             return None
+        if command.startswith("#") and re.search(r"(?:&&|\|\||;) \{c\}", template):
+            return None  # nobody writes `true && # ...`
         single = "'" + command.replace("\\", "\\\\").replace("'", "\\'") + "'"
         return template.format(
             c=command,
