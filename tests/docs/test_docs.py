@@ -469,6 +469,10 @@ def test_the_installation_page_has_every_extra():
     assert sorted(rows) == sorted(extras)
 
 
+def test_the_readme_is_read_in_ten_minutes():
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").split()) <= 500
+
+
 def test_the_navigation_has_every_page():
     named = re.findall(r'"([\w/-]+\.md)"', (ROOT / "zensical.toml").read_text())
     pages = [str(page.relative_to(ROOT / "docs")) for page in PAGES if page.name != "README.md"]
