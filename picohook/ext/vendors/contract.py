@@ -159,6 +159,8 @@ class HandlerAnswer:
     """The reason why it counts as an error, which in the vendor's agent blocks nothing."""
     ignored: tuple[str, ...] = ()
     """The fields that picohook does not support, or that mean nothing at this event."""
+    permissions: Any = None
+    """The vendor's own words for later calls that its yes is for, too."""
 
 
 class GroupAnswer(NamedTuple):

@@ -8,6 +8,7 @@ from rows import each
 
 from picohook import (
     AbortTurn,
+    Approve,
     Compaction,
     Deny,
     Finish,
@@ -32,6 +33,12 @@ CALL = {"tool_name": "Bash", "tool_input": {"command": "ls"}}
 TURN = Meta(session_key="s1", turn_id="t2", parent_turn_id="t1", agent_id="reviewer")
 
 
+def always(content, destination="session"):
+    """The update of permissions that "always allow" makes, for this command."""
+    rule = {"toolName": "Bash"} | ({} if content is None else {"ruleContent": content})
+    return {"type": "addRules", "rules": [rule], "behavior": "allow", "destination": destination}
+
+
 def told(event, payload=None, facts=FACTS):
     found = CLAUDE.encode(event, payload or PAYLOADS[CLAUDE.events[event].stage], facts)
     return None if found is None else found.stdin
@@ -44,7 +51,7 @@ def told(event, payload=None, facts=FACTS):
     ("event", "fields"),
     [
         ("PreToolUse", {**CALL, "tool_use_id": "c1"}),
-        ("PermissionRequest", {**CALL, "permission_suggestions": []}),
+        ("PermissionRequest", {**CALL, "permission_suggestions": [always("ls")]}),
         (
             "PostToolUse",
             {
@@ -234,6 +241,51 @@ def test_who_is_asked_for_permission_says_yes_no_or_nothing(decision, verdict, s
     answer = inner("PermissionRequest", **({} if decision is None else {"decision": decision}))
     found = verdict_of("PermissionRequest", Said(answer))
     assert (found.decision, found.silent) == (verdict, silent)
+
+
+@each(
+    "rule",
+    [
+        (always("ls"), {"for": "session", "like": {}}),
+        (always("ls:*", "projectSettings"), {"for": "project", "like": {"command": {"starts": ["ls"]}}}),
+        (always("git push:*", "localSettings"), {"for": "project", "like": {"command": {"starts": ["git", "push"]}}}),
+        (always(None), {"for": "session", "like": {"command": "anything"}}),
+    ],
+)
+def test_always_allow_is_a_grant(rule):
+    update, grant = rule
+    answer = inner("PermissionRequest", decision={"behavior": "allow", "updatedPermissions": [update]})
+    assert decided("PermissionRequest", Said(answer)) == Approve(grant=grant)
+
+
+@each(
+    "updates",
+    [
+        [always("ls", "userSettings")],
+        [always("ls"), always("pwd")],
+        [always("ls -l")],
+        [always("* x:*")],
+        [{**always("ls"), "behavior": "deny"}],
+        [{**always("ls"), "rules": [{"toolName": "Edit"}]}],
+        [{**always("ls"), "rules": []}],
+        [{"type": "setMode", "mode": "acceptEdits", "destination": "session"}],
+        {"type": "addRules"},
+        "ls",
+    ],
+)
+def test_always_allow_that_no_grant_says_is_a_yes_for_this_call_and_is_named(updates):
+    answer = inner("PermissionRequest", decision={"behavior": "allow", "updatedPermissions": updates})
+    found = verdict_of("PermissionRequest", Said(answer))
+    assert found.decision == APPROVE
+    assert "`decision.updatedPermissions` counts for nothing: " in str(found.failures[0])
+
+
+def test_handlers_that_do_not_allow_the_same_always_allow_this_call_alone():
+    said = [
+        Said(inner("PermissionRequest", decision={"behavior": "allow", "updatedPermissions": updates}))
+        for updates in ([always("ls")], None)
+    ]
+    assert decided("PermissionRequest", *said) == APPROVE
 
 
 def test_a_yes_to_another_call_than_the_one_that_would_run_is_a_no():

@@ -135,7 +135,8 @@ def _of_request(answer: HandlerAnswer, inner: Mapping[str, Any]) -> HandlerAnswe
     if not verdict:
         raise HookReplyError("`decision` has no `behavior`")
     changed, reason = table(decision, "updatedInput"), shortened(text_field(decision, "message"))
-    return replace(answer, verdict=verdict, reason=reason, input=changed)  # type: ignore[arg-type] # one of the words
+    permissions = decision.get("updatedPermissions")
+    return replace(answer, verdict=verdict, reason=reason, input=changed, permissions=permissions)  # type: ignore[arg-type] # one of the words
 
 
 def _ignored(event: str, printed: Mapping[str, Any], inner: Mapping[str, Any]) -> list[str]:

@@ -8,6 +8,7 @@ from ....model.conversation import calls_of, text_of
 from ....model.payloads import Compaction, Finish, LLMRequest, Prompt, ToolCall, ToolReturn
 from ..contract import HandlerInput
 from ..tools import shown_call
+from .permissions import suggested
 from .tool_response import response
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def _fields(event: str, payload: Payload | Event, call: ShownCall | None, facts:
 def _of_call(event: str, payload: ToolCall, call: ShownCall) -> dict[str, Any]:
     fields: dict[str, Any] = {"tool_name": call.tool, "tool_input": call.input}
     if event == "PermissionRequest":
-        return {**fields, "permission_suggestions": []}
+        return {**fields, "permission_suggestions": suggested(call)}
     fields["tool_use_id"] = payload.tool_call_id or ""
     if not isinstance(payload, ToolReturn):
         return fields

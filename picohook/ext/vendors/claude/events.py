@@ -62,9 +62,10 @@ EVENTS: dict[str, Row] = {
         writes=("decision",),
         blocks="in strict, the call is not approved; in vendor, nothing",
         unsupported={
-            "permission_suggestions": "it is empty: picohook has no permission rules",
+            "permission_suggestions": "it has one rule, for exactly this command or file, for the session",
             "decision.updatedInput": "a yes to another call than the one that runs is a no. PreToolUse can change calls",
-            "decision.updatedPermissions": "picohook has no permission rules: it is ignored",
+            "decision.updatedPermissions": "one rule that allows more calls of this tool, in the session or the project, is a "
+            "grant; others are named in the log, and count for nothing",
             "decision.interrupt": "an approval cannot end a turn: the call is denied",
         },
     ),

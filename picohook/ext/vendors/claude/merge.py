@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ....model.decisions import APPROVE, AbortTurn, Deny, Pause, Retry, Skip
+from ....errors import HookReplyError
+from ....model.decisions import APPROVE, AbortTurn, Approve, Deny, Pause, Retry, Skip
 from ..contract import GroupAnswer
 from ..merging import UNEXPLAINED, changed_arguments, for_user, let_pass, notes_of, reason_of
 from .events import EVENTS
+from .permissions import grant_of
 from .tool_response import text_in
 
 if TYPE_CHECKING:
@@ -73,7 +75,13 @@ def _of_request(
     if arguments is not None and handler_input.call is not None and arguments != handler_input.call.given:
         changed = "it approves another call than the one that would run: a call can be changed at PreToolUse"
         return GroupAnswer(Deny(changed))
-    return GroupAnswer(APPROVE)
+    updates = [answer.permissions for answer in answers if answer.verdict == "allow"]
+    if handler_input.call is None or any(one != updates[0] for one in updates) or not updates[0]:
+        return GroupAnswer(APPROVE)
+    try:
+        return GroupAnswer(Approve(grant=grant_of(updates[0], handler_input.call)))
+    except HookReplyError as error:
+        return GroupAnswer(APPROVE, failures=(error,))
 
 
 def _of_result(
