@@ -210,7 +210,10 @@ class Entry(Account[P]):
         return about | self._asked(outcome.trail)
 
     def _asked(self, trail: Sequence[TrailEntry]) -> dict[str, Any]:
-        return {"hooks": [_answer(entry, texts=self._log.payloads) for entry in trail], "duration_ms": _ms(self._began)}
+        asked = {hook.name for hook in self._hooks}
+        # A part's reason, such as which grant it used, is never from a payload.
+        shown = [_answer(entry, texts=self._log.payloads or entry.hook not in asked) for entry in trail]
+        return {"hooks": shown, "duration_ms": _ms(self._began)}
 
     def _write(self, about: Mapping[str, Any]) -> None:
         for hook in self._hooks:

@@ -466,3 +466,16 @@ async def test_a_grant_is_read_from_a_hooks_process(config):
         await host.approve_tool(call(**FIRST))
         outcome = await host.approve_tool(call(**FIRST))
     assert outcome.trail[0].hook == "grants"
+
+
+async def test_the_audit_log_says_through_whom_and_when_the_yes_came(tmp_path):
+    person = Person({"for": "session"})
+    async with Host([person.hook], grants=True, audit=tmp_path / "audit.log") as host:
+        for _ in range(2):
+            await host.approve_tool(call(**FIRST))
+        (grant,) = GrantStore().all()
+    *_, last = (
+        json.loads(line) for line in (tmp_path / "audit.log").read_text().splitlines() if "approve_tool" in line
+    )
+    assert [entry["hook"] for entry in last["hooks"]] == ["grants", "person"]
+    assert last["hooks"][0]["reason"].startswith(f"grant {grant.id} of ")
