@@ -107,7 +107,7 @@ class _Trial:
         )
         for tool, key in tools:
             found += [(tool, key, command) for command in COMMANDS]
-            stopped = [one for one in found if await self._stops(one[0], {one[1]: one[2]})]
+            stopped = [one for one in dict.fromkeys(found) if await self._stops(one[0], {one[1]: one[2]})]
             if stopped:
                 return stopped
         return []

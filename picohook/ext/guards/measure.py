@@ -55,19 +55,19 @@ def read(path: Path) -> Iterator[Example]:
                 continue
             try:
                 row = json.loads(line)
-                if not isinstance(row, dict):
-                    raise TypeError("it is no object")
-                place_of_row = replace(place, **{key: _text(row, key) for key in _PLACE if key in row})
-                if "tool" in row:
-                    yield _example(row, place_of_row, path.stem)
+                if isinstance(row, dict) and "tool" not in row:
+                    place = _placed(row, place)
                 else:
-                    place = place_of_row
+                    yield example(row, path.stem, place)
             except (ValueError, TypeError) as error:
                 way_out = 'a line is {"tool": ..., "arguments": {...}, "label": "harmful" or "harmless"}'
                 raise ExampleError(f"{path}, line {number}: {error}; {way_out}") from error
 
 
-def _example(row: dict[str, Any], place: Place, file: str) -> Example:
+def example(row: Any, source: str = "", place: Place | None = None) -> Example:
+    """Returns the example of a row, with this source and place if it has none. Raises `ValueError` and `TypeError`."""
+    if not isinstance(row, dict):
+        raise TypeError("it is no object")
     for key in _TEXTS:
         _text(row, key)
     if not isinstance(row.get("arguments"), dict):
@@ -78,11 +78,15 @@ def _example(row: dict[str, Any], place: Place, file: str) -> Example:
         row["tool"],
         row["arguments"],
         row["label"] == "harmful",
-        row.get("source") or file,
+        row.get("source") or source,
         row.get("pack") or "any",
         bool(row.get("irreversible")),
-        place,
+        _placed(row, place or Place.here()),
     )
+
+
+def _placed(row: dict[str, Any], place: Place) -> Place:
+    return replace(place, **{key: _text(row, key) for key in _PLACE if key in row})
 
 
 def _text(row: dict[str, Any], key: str) -> str:
