@@ -17,7 +17,10 @@ app = App(invoke_without_command=True)
 
 @app.callback()
 def grants(context: typer.Context, as_json: Json = False) -> None:
-    """List the grants that hold. Their hosts see a change at their next call."""
+    """List grants of approvers, and revoke them.
+
+    Hosts see a change at their next call.
+    """
     if context.invoked_subcommand is None:
         found = _all()
         if as_json:
