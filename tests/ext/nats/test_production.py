@@ -7,6 +7,7 @@ import contextlib
 import hashlib
 import json
 import signal
+import socket
 import ssl
 import subprocess
 import sys
@@ -326,6 +327,32 @@ async def test_questions_reach_workers_at_another_server_and_survive_one_that_is
                     await anyio.sleep(0.05)
             (fleet.directory / f"{name}.log").unlink()
             await anyio.to_thread.run_sync(fleet.start, name)
+
+
+async def test_servers_take_new_certificates_at_a_reload_and_no_call_is_lost(fleet):
+    def shown():
+        """The certificate of each server, as a new client sees it."""
+        trust = ssl.create_default_context(cafile=fleet.directory / "ca.pem")
+        found = []
+        for port in fleet.ports:
+            with socket.create_connection(("localhost", port)) as plain:
+                plain.recv(65536)  # the server's INFO
+                with trust.wrap_socket(plain, server_hostname="localhost") as client:
+                    found.append(client.getpeercert(binary_form=True))
+        return found
+
+    before = await anyio.to_thread.run_sync(shown)
+    async with worker(connection(fleet, "worker-1")), Host([asking(fleet)]) as host:
+        await anyio.to_thread.run_sync(fleet.run, "sh", "make_servers.sh")
+        for name in SERVERS:
+            reloads = fleet.log(name).count("Reloaded server configuration")
+            fleet.processes[name].send_signal(signal.SIGHUP)
+            with anyio.fail_after(60):
+                while fleet.log(name).count("Reloaded server configuration") == reloads:
+                    assert (await host.before_tool(ToolCall(tool="bash"))).trail[0].failure is None
+        assert (await host.before_tool(ToolCall(tool="bash"))).trail[0].failure is None
+    after = await anyio.to_thread.run_sync(shown)
+    assert not set(before) & set(after)
 
 
 async def test_a_worker_that_hangs_soon_gets_nearly_no_questions(fleet):
