@@ -48,6 +48,7 @@ ORDER = (
     "worker",
     "mcp",
     "shim",
+    "drill",
     "control",
     "top",
     "trace",

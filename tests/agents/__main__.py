@@ -3,9 +3,10 @@
     python tests/agents [--write] [PROGRAM...]
 
 Tries each program that npm has installed here at the version of package.json: many answers of one hook before a tool and at a
-prompt, and many matchers. Then it tries vendor mode with the same hook files, and `picohook shim` with a guard that the agent's
-calls attack. Ends with 1 if vendor mode lets a call run that the program does not, if a call gets past the guard, or if the
-program differs from seen.json. The other tests read this file, and `--write` replaces it.
+prompt, and many matchers. Then it tries vendor mode with the same hook files, `picohook shim` with a guard that the agent's
+calls attack, and `picohook drill`. Ends with 1 if vendor mode lets a call run that the program does not, if a call gets past
+the guard, or if the program differs from seen.json, or its drill from drills.json. The other tests read these files, and
+`--write` replaces them, and the table in docs/how-to/drill.md. `--only drill` leaves out all but the drill.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import drill_table
 from cases import ANSWERS, MATCHERS, PROMPTS
+from drilled import drilled
 from guarded import problems
 from programs import HERE, PROGRAMS
 from trying import (
@@ -98,14 +101,31 @@ def say(program: Program, what: str) -> None:
     print(f"{program.name} {program.version}: {what}", flush=True)
 
 
+def _vendor_mode_and_shim(program: Program, answers: dict[str, Any], *, write: bool) -> int:
+    """Compare the program with seen.json, vendor mode with the program, and attack the shim. Returns how much is wrong."""
+    seen, wrong = tried(program), 0
+    if write:
+        answers[program.name] = seen
+        SEEN.write_text(json.dumps(answers, indent=1, ensure_ascii=True) + "\n", encoding="utf-8")
+    elif seen != answers.get(program.name):
+        say(program, "it differs from seen.json: see git diff after --write")
+        wrong += 1
+    found = problems(program)
+    wrong += compared(program, seen) + len(found)
+    say(program, f"with the shim, {'; '.join(found) or 'no guarded call ran, and it ended'}")
+    return wrong
+
+
 def main() -> int:
     """Compare the programs with this name, or all. Returns the exit code."""
     parser = argparse.ArgumentParser()
     parser.add_argument("programs", nargs="*", choices=[[], *(program.name for program in PROGRAMS)])
     parser.add_argument("--write", action="store_true", help="replace seen.json by what the programs do")
+    parser.add_argument("--only", choices=["drill"], help="try this alone")
     options = parser.parse_args()
     logging.disable()
-    recorded = json.loads(SEEN.read_text(encoding="utf-8")) if SEEN.exists() else {}
+    recorded_answers = json.loads(SEEN.read_text(encoding="utf-8")) if SEEN.exists() else {}
+    drills = json.loads(drill_table.DRILLS.read_text(encoding="utf-8")) if drill_table.DRILLS.exists() else {}
     wrong = 0
     for program in PROGRAMS:
         if options.programs and program.name not in options.programs:
@@ -114,17 +134,18 @@ def main() -> int:
         if version != program.version:
             say(program, f"not tried: {version or 'nothing'} is installed")
             continue
-        seen = tried(program)
+        if not options.only:
+            wrong += _vendor_mode_and_shim(program, recorded_answers, write=options.write)
+        found = drilled(program)
+        verdicts = (f"{name} {way['verdict']}" for name, way in found["ways"].items())
+        say(program, f"its drill: {', '.join(verdicts)}")
         if options.write:
-            recorded[program.name] = seen
-            SEEN.write_text(json.dumps(recorded, indent=1, ensure_ascii=True) + "\n", encoding="utf-8")
-        elif seen != recorded.get(program.name):
-            say(program, "it differs from seen.json: see git diff after --write")
+            drills[program.name] = found
+            drill_table.DRILLS.write_text(json.dumps(drills, indent=1) + "\n", encoding="utf-8")
+            drill_table.PAGE.write_text(drill_table.page(), encoding="utf-8")
+        elif found != drills.get(program.name):
+            say(program, "its drill differs from drills.json: see git diff after --write")
             wrong += 1
-        wrong += compared(program, seen)
-        found = problems(program)
-        say(program, f"with the shim, {'; '.join(found) or 'no guarded call ran, and it ended'}")
-        wrong += len(found)
     return 1 if wrong else 0
 
 

@@ -9,8 +9,9 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
-from model import serving
 from trying import ground
+
+from picohook.ext.drill.model import serving
 
 if TYPE_CHECKING:
     from programs import Program
@@ -144,7 +145,7 @@ def _guarded(
     program: Program, here: Ground, script: list[Any], prompt: str = "go on", *, types: bool = False
 ) -> tuple[str, int]:
     """Run the program with the shim. Returns what it wrote, and how many requests its model got."""
-    with serving(script) as model:
+    with serving({"": script}) as model:
         if types:
             answer = model.answer
 

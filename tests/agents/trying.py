@@ -9,9 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from model import serving
-
 from picohook import AbortTurnError, Host, PausedError, Prompt, ToolCall, ToolResult, foreign_hooks
+from picohook.ext.drill.model import serving
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -114,7 +113,7 @@ def in_program(program: Program, event: str, answers: Mapping[str, Answer]) -> d
     with ground() as here:
         left = here.write_all(program, event, answers)
         while left:
-            with serving([[program.call(f"c{number}", original(number))] for number in left]) as model:
+            with serving({"": [[program.call(f"c{number}", original(number))] for number in left]}) as model:
                 program.prepare(here.home, model.url, {event: program.group({"command": here.command})})
                 said = program.run("go on", here.home, here.project, model.url, here.progress)
             seen = [number for number in left if here.asked(number)]
@@ -129,7 +128,7 @@ def prompts_in_program(program: Program, event: str, answers: Mapping[str, Answe
     made: dict[str, str] = {}
     with ground() as here:
         for number, name in here.write_all(program, event, answers).items():
-            with serving([]) as model:
+            with serving({}) as model:
                 program.prepare(
                     here.home, model.url, {event: program.group({"command": here.command}, program.any_prompt)}
                 )
@@ -208,7 +207,7 @@ def matched_in_program(program: Program, event: str, matchers: Sequence[str | No
     """Which matchers' handlers the agent's program asks about a call of its shell, and about one that writes a file."""
     with ground() as here:
         calls = [program.call("c1", original("shell")), program.call_of_write("c2", "case_write_")]
-        with serving([[call] for call in calls]) as model:
+        with serving({"": [[call] for call in calls]}) as model:
             program.prepare(here.home, model.url, {event: _noting(here, program, matchers)})
             said = program.run("go on", here.home, here.project, model.url, here.progress)
         if here.came("shell") != "as it was" or not (here.project / "case_write_").exists():

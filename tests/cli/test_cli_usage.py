@@ -19,6 +19,7 @@ COMMANDS = {
     "worker": "",
     "mcp": "-- COMMAND...",
     "shim": "VENDOR",
+    "drill": "AGENT",
     "control": "COMMAND [ARGS]...",
     "top": "",
     "trace": "RECORD",

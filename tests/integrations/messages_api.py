@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from picohook.ext.drill.model import anthropic_events
+
 HELPER = "You are the one who helps."
 
 
@@ -23,7 +25,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Type", "text/event-stream")
         self.send_header("Connection", "close")
         self.end_headers()
-        for kind, data in _events(request["model"], self.server.answer(request)):
+        for kind, data in anthropic_events(request["model"], self.server.answer(request)):
             self.wfile.write(f"event: {kind}\ndata: {json.dumps({'type': kind, **data})}\n\n".encode())
         self.close_connection = True
 
@@ -63,31 +65,6 @@ class _Server(ThreadingHTTPServer):
 def _text(block: dict[str, Any]) -> str:
     content = block.get("content") or ""
     return content if isinstance(content, str) else "".join(part.get("text", "") for part in content)
-
-
-def _events(model: str, said: Any) -> list[tuple[str, dict[str, Any]]]:
-    usage = {"input_tokens": 1, "output_tokens": 1}
-    message = {"id": "msg_1", "type": "message", "role": "assistant", "model": model, "content": [], "usage": usage}
-    events: list[tuple[str, dict[str, Any]]] = [("message_start", {"message": message})]
-    for index, (block, delta) in enumerate(_blocks(said)):
-        events.append(("content_block_start", {"index": index, "content_block": block}))
-        events.append(("content_block_delta", {"index": index, "delta": delta}))
-        events.append(("content_block_stop", {"index": index}))
-    reason = "end_turn" if isinstance(said, str) else "tool_use"
-    events.append(("message_delta", {"delta": {"stop_reason": reason}, "usage": {"output_tokens": 5}}))
-    return [*events, ("message_stop", {})]
-
-
-def _blocks(said: Any) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-    if isinstance(said, str):
-        return [({"type": "text", "text": ""}, {"type": "text_delta", "text": said})]
-    return [
-        (
-            {"type": "tool_use", "id": identity, "name": tool, "input": {}},
-            {"type": "input_json_delta", "partial_json": json.dumps(arguments)},
-        )
-        for identity, tool, arguments in said
-    ]
 
 
 @contextmanager

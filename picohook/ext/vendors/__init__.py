@@ -25,7 +25,7 @@ extension = Extension(
     name="vendors",
     tables={"foreign": Lazy("picohook.ext.vendors.table:ForeignTable")},
     uses=("prompt",),
-    public=("tools",),
+    public=("tools", "dialects"),
     dialects={
         "claude": _dialect(
             "claude",

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from .files.form import Form
     from .shim.vendor import VendorAgent
 
-NAMES = tuple(extension.dialects)
+rows = extension.dialects
+NAMES = tuple(rows)
 
 
 def dialect_of(name: str) -> Dialect:

@@ -1,0 +1,106 @@
+"""The agents that a drill can drive, as `agents.toml` has them, and how a program is run without a terminal."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import tomllib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from .model import Call
+
+T = TypeVar("T")
+_TABLES = Path(__file__).with_name("agents.toml")
+_WORDS = {"python": sys.executable, "server": str(Path(__file__).with_name("alone") / "mcp_server.py")}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Agent:
+    """One of the agents. `agents.toml` says what its keys mean."""
+
+    name: str
+    tried: Sequence[str]
+    home: str
+    above: bool = False
+    files: Sequence[str]
+    left_out: Sequence[str]
+    short: Mapping[str, int] = field(default_factory=lambda: {"timeout": 2})
+    start: Sequence[str] = ()
+    resume: Sequence[str]
+    in_drill: Sequence[str] = ()
+    options: Sequence[str]
+    environment: Mapping[str, str] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    servers: Mapping[str, Any] = field(default_factory=dict)
+    trust: Mapping[str, Any] = field(default_factory=dict)
+    shell: Sequence[Any]
+    write: Sequence[Any]
+    mark: Sequence[Any]
+    help: Sequence[Any]
+    open: Sequence[Any] = ()
+    type: Sequence[Any] = ()
+    lacks: Mapping[str, str] = field(default_factory=dict)
+    unguardable: Mapping[str, str] = field(default_factory=dict)
+
+    def call(self, identity: str, kind: str, **words: Any) -> Call:
+        """A call of the tool in the field `kind`, with these words in its arguments."""
+        tool, arguments = getattr(self, kind)
+        return identity, tool, filled(arguments, **words)
+
+
+def filled(value: T, **words: Any) -> T:
+    """The value with each `{word}` in its texts replaced. A text that is only the word becomes the value itself."""
+    text = json.dumps(value)
+    for word, given in {**_WORDS, **words}.items():
+        text = text.replace(f'"{{{word}}}"', json.dumps(given)).replace(f"{{{word}}}", json.dumps(str(given))[1:-1])
+    made: T = json.loads(text)
+    return made
+
+
+AGENTS = {name: Agent(name=name, **table) for name, table in tomllib.loads(_TABLES.read_text(encoding="utf-8")).items()}
+
+
+def run(
+    command: list[str],
+    cwd: Path,
+    environment: Mapping[str, str],
+    output: Path,
+    *,
+    progress: Callable[[], Any] = int,
+    stalled: float = 20.0,
+) -> str:
+    """Run a program without a terminal. Returns what it wrote.
+
+    Kills it once `progress` has returned the same value for `stalled` seconds.
+    """
+    with output.open("wb") as file:
+        running = subprocess.Popen(  # noqa: S603 - the program of the user
+            command,
+            cwd=cwd,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=file,
+            start_new_session=True,
+        )
+        try:
+            seen, since = progress(), time.monotonic()
+            while running.poll() is None and time.monotonic() - since < stalled:
+                try:
+                    running.wait(0.2)
+                except subprocess.TimeoutExpired:
+                    seen, since = (now, time.monotonic()) if (now := progress()) != seen else (seen, since)
+        finally:
+            if running.poll() is None:
+                os.killpg(running.pid, signal.SIGKILL)
+                running.wait()
+    return output.read_text(encoding="utf-8", errors="replace")

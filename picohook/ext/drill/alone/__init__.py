@@ -1,0 +1,1 @@
+"""Programs that run on their own, without the rest of picohook."""

@@ -1,0 +1,237 @@
+"""A throw-away copy of an agent's settings, with a recorder in the place of each hook that is asked before a tool."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from threading import Timer
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+
+from ...config import syntax
+from ...contain.syscalls import CLONE_NEWNS, libc
+from ...errors import PicohookError
+from ..vendors.dialects import agent_of, dialect_of, form_of, rows
+from .agents import filled
+from .alone import recorder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from .agents import Agent
+
+FOREIGN = re.compile(
+    r"(?i)(ANTHROPIC|CLAUDE|OPENAI|CODEX|GEMINI|GOOGLE|COPILOT|GITHUB|GH|AWS|AZURE|OTEL|DBUS)(_\w*|CODE)?$|\w*_PROXY$"
+)
+"""Variables that may name an account, another model or a way out of the machine. The agent gets none of them."""
+SHELLS = ("sh", "bash", "dash", "zsh", "ksh", "env")
+_BIND, _PRIVATE, _DETACH = 1 << 12, 1 << 14 | 1 << 18, 2  # flags of mount and umount2
+_RUN = {"command", "commandWindows", "bash", "powershell", "exec", "program", "args", "shell", "url", "headers"}
+_RUN |= {"allowedEnvVars", "prompt", "model", "server", "tool", "input"}
+"""The keys of a handler that say what it runs. All others stay as they are."""
+_PATH = re.compile(r"(\$\{?\w+\}?\"?|~)?(/[^\s\"'|&;()<>]+)")
+_CLIENT = {"clientInfo": {"name": "drill", "version": "1"}}
+_ASKS = ({"id": 1, "method": "initialize", "params": _CLIENT}, {"method": "initialized"})
+_SLOW = 20.0
+"""Seconds for Codex to list its hooks."""
+
+
+class Copy:
+    """The copy for one way, in a directory of its own."""
+
+    def __init__(self, agent: Agent, place: Path, project: Path, *, late: bool) -> None:
+        self.agent, self.place, self.project, self._late = agent, place, project, late
+        self.real, self.home = directory_of(agent), place / "home"
+        self._directory = self.home / self.real.name if agent.above else self.home
+        self.hooks: list[dict[str, Any]] = []
+        """The hooks that are asked before a tool: place, command, and the command with its programs missing."""
+        self.notes: list[str] = []
+        self._covered: list[Path] = []
+
+    def write(self, url: str, program: str, *, trusted: bool) -> None:
+        """Write the settings for a model at this URL, and cover the project's. Raises `PicohookError` if one cannot be read."""
+        found = [path for pattern in self.agent.files for path in sorted(self.real.glob(pattern))]
+        first, *_ = self.agent.files
+        documents: dict[str, Any] = {first: {}} | {str(path.relative_to(self.real)): self._read(path) for path in found}
+        merge(documents, {first: filled({**self.agent.settings, **self.agent.servers}, url=url)})
+        if trusted:
+            merge(documents, filled(dict(self.agent.trust), project=str(self.project)))
+        approved: set[str] = set()
+        if self.agent.name == "codex":  # it approves of a hook as it is written, so recorders need that anew
+            state = documents[first].setdefault("hooks", {}).get("state", {})
+            moved = {key.replace(str(self.real), str(self.home), 1): one for key, one in state.items()}
+            documents[first]["hooks"]["state"] = moved
+            self._put(documents)
+            approved = {
+                key
+                for key, hook in codex_hooks(program, self.home, self.project).items()
+                if hook["trustStatus"] == "trusted"
+            }
+        for name, document in documents.items():
+            self.record(document, name)
+        self._put(documents)
+        self._cover()
+        if approved:
+            hashes = {
+                key: {"trusted_hash": hook["currentHash"]}
+                for key, hook in codex_hooks(program, self.home, self.project).items()
+                if key in approved
+            }
+            merge(documents[first], {"hooks": {"state": hashes}})
+            self._put(documents)
+
+    def _cover(self) -> None:
+        """Put recorders into the project's hook files, too, as this process and its children see them. No file changes."""
+        for path in [
+            path for pattern in rows[self.agent.name].project_files for path in sorted(self.project.glob(pattern))
+        ]:
+            document, covering = self._read(path), self.place / f"covers-{len(self._covered)}{path.suffix}"
+            self.record(document, str(path))
+            covering.write_text(written(document, covering), encoding="utf-8")
+            try:
+                libc("unshare", CLONE_NEWNS)
+                libc("mount", None, b"/", None, _PRIVATE, None)
+                libc("mount", os.fsencode(covering), os.fsencode(path), None, _BIND, None)
+            except (OSError, AttributeError) as error:
+                why = f"{path} cannot be covered by a copy, since this system gives no mount namespace ({error})"
+                raise PicohookError(f"{why}: leave out --here") from None
+            self._covered.append(path)
+        shells = self.place / "shells"
+        shells.mkdir(exist_ok=True)
+        for shell in filter(shutil.which, SHELLS):
+            (shells / shell).symlink_to(str(shutil.which(shell)))
+        (self.place / "hooks.json").write_text(json.dumps(self.hooks), encoding="utf-8")
+
+    def uncover(self) -> None:
+        """Let the project's hook files be seen again."""
+        for path in self._covered:
+            libc("umount2", os.fsencode(path), _DETACH)
+
+    def _read(self, path: Path) -> dict[str, Any]:
+        """The document of a file, without what a copy does not have. Raises `PicohookError`."""
+        document = {key: one for key, one in read(path).items() if key not in self.agent.left_out}
+        if isinstance(env := document.get("env"), dict):
+            document["env"] = {name: value for name, value in env.items() if not FOREIGN.match(name)}
+        return document
+
+    def _put(self, documents: Mapping[str, Any]) -> None:
+        for name, document in documents.items():
+            path = self._directory / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(written(document, path), encoding="utf-8")
+
+    def record(self, document: dict[str, Any], file: str) -> None:
+        """Put a recorder in the place of each hook of a document that is asked before a tool."""
+        for at, event, handler in handlers(self.agent, document.get("hooks")):
+            kept = {key: value for key, value in handler.items() if key not in _RUN}
+            if self._late:
+                kept = {key: one for key, one in kept.items() if not key.startswith("timeout")} | {**self.agent.short}
+            run = self._command(event, handler)
+            if run is None:
+                self.notes.append(f"{file}: {at} runs no command: the drill sees only whether it is asked")
+            missing = run and [without_programs(word) for word in run]
+            own = {"at": f"{file}: {at}", "run": run, "missing": missing, "shells": str(self.place / "shells")}
+            program = [sys.executable, "-I", "-S", recorder.__file__, str(self.place), str(len(self.hooks))]
+            self.hooks.append(own)
+            handler.clear()
+            handler |= {**kept, "type": "command", "command": shlex.join(program)}
+
+    def _command(self, event: str, handler: Mapping[str, Any]) -> list[str] | None:
+        """The command of a handler, as the agent runs it; None if it runs none."""
+        form = form_of(self.agent.name)
+        try:
+            table = form.handler.model_validate(handler)
+        except ValidationError:
+            return None
+        made = form.command(event, table) if table.type == "command" else {"command": ()}
+        command = made.get("command", ("/bin/sh", "-c", made.get("run")))
+        return [*command] if command else None
+
+
+def read(path: Path) -> dict[str, Any]:
+    """The document of a file. Raises `PicohookError`."""
+    try:
+        text = path.read_text(encoding="utf-8")
+        document = tomllib.loads(text) if path.suffix == ".toml" else json.loads(syntax.without_comments(text) or "{}")
+        return {**document}
+    except (OSError, ValueError, TypeError) as error:
+        raise PicohookError(f"{path} cannot be read: {error}: correct it, since the agent reads it, too") from None
+
+
+def handlers(agent: Agent, hooks: Any) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """The handlers that the agent asks before a tool, each with its place and its event."""
+    for event, entries in hooks.items() if isinstance(hooks, dict) else ():
+        row = dialect_of(agent.name).events.get(event)
+        if row is None or row.stage != "before_tool" or not isinstance(entries, list):
+            continue
+        for index, entry in enumerate(entries):
+            group = entry.get("hooks", [entry]) if isinstance(entry, dict) else ()
+            for handler in group if isinstance(group, list) else ():
+                if isinstance(handler, dict):
+                    yield f"{event}[{index}]", event, handler
+
+
+def codex_hooks(program: str, home: Path, project: Path) -> dict[str, dict[str, Any]]:
+    """The hooks that Codex finds in this home and project, by their keys, with its trust in them."""
+    asked = {"id": 2, "method": "hooks/list", "params": {"cwds": [str(project)]}}
+    env, pipe = {**os.environ, "CODEX_HOME": str(home)}, subprocess.PIPE
+    told: dict[str, Any] = {}
+    server = subprocess.Popen(  # noqa: S603 - the program of the user
+        [program, "app-server"], env=env, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL
+    )
+    watch = Timer(_SLOW, server.kill)
+    watch.start()
+    with server:
+        os.write(server.stdin.fileno(), b"".join(json.dumps(one).encode() + b"\n" for one in (*_ASKS, asked)))  # type: ignore[union-attr] # they are pipes
+        told = next((json.loads(line) for line in server.stdout or () if b'"id":2,' in line), told)
+        server.kill()
+    watch.cancel()
+    return {hook["key"]: hook for one in told.get("result", {}).get("data", ()) for hook in one["hooks"]}
+
+
+def directory_of(agent: Agent) -> Path:
+    """The directory of the agent's own settings."""
+    own, moved = Path(agent_of(agent.name).user_file).parts[1], os.environ.get(agent.home)
+    return Path(moved or Path.home(), *((own,) if agent.above or not moved else ()))
+
+
+def merge(document: dict[str, Any], more: Mapping[str, Any]) -> None:
+    """Add settings to a document, table by table."""
+    for key, value in more.items():
+        if isinstance(value, dict) and isinstance(document.get(key), dict):
+            merge(document[key], value)
+        else:
+            document[key] = value
+
+
+def written(document: Any, path: Path) -> str:
+    """The document as JSON, or as TOML if the path says so."""
+    if path.suffix != ".toml":
+        return json.dumps(document)
+    return "".join(f"{json.dumps(key)} = {_inline(value)}\n" for key, value in document.items())
+
+
+def _inline(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{json.dumps(key)} = {_inline(one)}" for key, one in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_inline, value)) + "]"
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, str | bool) else str(value)
+
+
+def without_programs(word: str) -> str:
+    """A command in which each program that it names by its path is missing, but for shells."""
+
+    def renamed(found: re.Match[str]) -> str:
+        known = os.path.basename(found[2]) in SHELLS or not (found[1] or os.path.isfile(found[2]))
+        return found[0] if known else f"{found[0]}.missing"
+
+    return _PATH.sub(renamed, word)

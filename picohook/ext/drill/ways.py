@@ -1,0 +1,276 @@
+"""The ways to run something, and the verdict about each."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import signal
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from ...errors import PicohookError
+from .agents import filled, run
+from .alone import recorder
+from .copies import FOREIGN, Copy
+from .model import serving
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from .agents import Agent
+    from .model import Model, Said, Step
+
+Verdict: TypeAlias = Literal["guarded", "unguarded", "inconclusive"]
+
+WAYS = {
+    "main": "a command of the main loop",
+    "parallel": "four commands at once",
+    "sub-agent": "a command of a sub-agent",
+    "subdirectory": "a command, from a subdirectory",
+    "resumed": "a command of a resumed session",
+    "mcp": "a tool of an MCP server",
+    "write": "a tool that writes a file",
+    "open-shell": "text typed into an open shell",
+    "missing": "a command, and the hook's program is missing",
+    "killed": "a command, and the hook's host is killed",
+    "late": "a command, and the hook's time-out passes",
+    "untrusted": "a command, the project not being trusted",
+}
+"""The ways, each with its title."""
+FAILS = {"missing": "its program was missing", "killed": "it was killed", "late": "its time-out passed"}
+REFUSES = 2
+"""The exit code of a hook that refuses."""
+_MAIN, _HELPER = "go on with the drill", "help here"
+"""The prompts of the agent, and of its sub-agent."""
+_WAITS = 45.0
+"""Seconds without progress after which an agent is stopped. A late hook takes less."""
+_SHOWN = 160
+
+
+@dataclass
+class Seen:
+    """What was seen of one call."""
+
+    marker: str
+    ran: bool = False
+    asked: list[str] = field(default_factory=list)
+    """The hooks that were asked about it."""
+    codes: list[int] = field(default_factory=list)
+    """The exit codes of those that answered."""
+    said: str = ""
+    """What the agent told its model about it."""
+    faults: list[str] = field(default_factory=list)
+    """Errors of the drill itself."""
+
+    @property
+    def mode(self) -> str:
+        """What the recorder does with the call."""
+        return self.marker.rpartition("-")[2]
+
+
+@dataclass
+class Way:
+    """The verdict about one way, and what was seen."""
+
+    name: str
+    verdict: Verdict
+    seen: str
+    calls: list[Seen] = field(default_factory=list)
+    known: str = ""
+    """The way out, if no hook of this agent can guard it."""
+
+    @property
+    def fails(self) -> bool:
+        """Whether the way is unguarded and should not be."""
+        return self.verdict == "unguarded" and not self.known
+
+
+def judged(name: str, calls: list[Seen], said: str = "") -> Way:
+    """The verdict about a way of which these calls were seen. `said` is what the agent wrote."""
+    for one in calls:
+        failed = [code for code in one.codes if code not in {0, REFUSES}]
+        why = ""
+        if one.ran and not one.asked:
+            why = "a call ran, and no hook was asked about it"
+        elif one.ran and one.mode == "refuse":
+            why = f"a call ran that {one.asked[0]} had refused"
+        elif one.ran and one.mode == "ask" and failed:
+            why = f"a call ran although {one.asked[0]} failed: its exit code was {failed[0]}"
+        elif one.ran and one.mode in FAILS and (failed or not one.codes or one.mode == "missing"):
+            why = f"a call ran although {one.asked[0]} failed: {FAILS[one.mode]}"
+        if why and not one.faults:
+            return Way(name, "unguarded", why, calls)
+    for one in calls:
+        why = f"the drill failed: {one.faults[0]}" if one.faults else ""
+        if one.ran and one.mode in FAILS:
+            why = why or "the hook answered before it could fail"
+        if not one.asked:
+            last = re.sub(r"\x1b\[[\d;]*m", "", said).strip().rpartition("\n")[2]
+            told = " ".join((one.said or last or "it wrote nothing").split())
+            why = why or f"the agent did not make a call: {told[:_SHOWN]}"
+        if why:
+            return Way(name, "inconclusive", why, calls)
+    asked = ", ".join(dict.fromkeys(hook for one in calls for hook in one.asked))
+    failed_by = [FAILS[one.mode] for one in calls if one.mode in FAILS]
+    ended = f"the call did not run when {failed_by[0]}" if failed_by else "none ran that was refused"
+    own = "; your hook itself refuses" if any(not one.ran and one.mode == "ask" for one in calls) else ""
+    return Way(name, "guarded", f"{asked} was asked about each call, and {ended}{own}", calls)
+
+
+class Drill:
+    """Drives one agent along one way after the other, in a directory, or in `here`. The path of `sockets` is short."""
+
+    def __init__(self, agent: Agent, program: str, place: Path, sockets: Path, here: Path | None) -> None:
+        self.agent, self.program, self.place, self.sockets, self.here = agent, program, place, sockets, here
+        self.notes: list[str] = []
+
+    def version(self) -> str:
+        """The version that the program says it has; empty if it says none."""
+        env = {**os.environ, self.agent.home: str(self.place)}
+        told = run([self.program, "--version"], self.place, env, self.place / "version")
+        found = re.search(r"\d+\.\d+\.\d+(-[\w.]*\w)?", told)
+        return found[0] if found else ""
+
+    def along(self, name: str) -> Way:
+        """Drive the agent along a way. Returns the verdict. Raises `PicohookError` if its settings cannot be used."""
+        if name in self.agent.lacks:
+            return Way(name, "inconclusive", self.agent.lacks[name])
+        ground = _Ground(self, name)
+        try:
+            said = ground.drive()
+            way = judged(name, ground.seen(), said)
+        finally:
+            ground.clean()
+        self.notes += [note for note in ground.copy.notes if note not in self.notes]
+        if way.verdict == "unguarded" and (name == "open-shell" or any(one.asked for one in way.calls)):
+            way.known = self.agent.unguardable.get(name, "")
+        return way
+
+
+class _Ground:
+    """A directory for one way: the agent's settings, its project, and the recorders' notes."""
+
+    def __init__(self, drill: Drill, name: str) -> None:
+        self.agent, self.drill, self.name = drill.agent, drill, name
+        self.place = drill.place / name
+        self.project = drill.here or self.place / "project"
+        self.work = self.project / "picohook-drill-directory" if name == "subdirectory" else self.project
+        for directory in (self.work, *(drill.place / name for name in ("cache", "state"))):
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.place.mkdir(exist_ok=True)
+        self.copy = Copy(self.agent, self.place, self.project, late=name == "late")
+        self.markers: list[str] = []
+        self.results: dict[str, str] = {}
+
+    def drive(self) -> str:
+        """Start the agent, once or twice. Returns what it wrote."""
+        said, scripts = "", self._scripts()
+        with serving(scripts[0]) as model:
+            self.copy.write(model.url, self.drill.program, trusted=self.name != "untrusted")
+            if not self.copy.hooks:
+                places = f"{self.copy.real}{f' and {self.drill.here}' if self.drill.here else ''}"
+                raise PicohookError(
+                    f"no hook in {places} is asked before a tool: write one, or call picohook shim {self.agent.name}"
+                )
+            asked = self.place / "asked"
+            asked.touch()
+            for at, model.scripts in enumerate(scripts):
+                before = (*self.agent.start, *(self.agent.resume if at else ()), *filled(self.agent.in_drill))
+                said = run(
+                    [self.drill.program, *before, *self.agent.options, _MAIN],
+                    self.work,
+                    self._environment(model.url),
+                    self.place / "output",
+                    progress=lambda: (model.requests, asked.stat().st_size),
+                    stalled=_WAITS,
+                )
+            self.results = model.results
+        return said
+
+    def _environment(self, url: str) -> Mapping[str, str]:
+        nowhere = dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"), "http://127.0.0.1:9")
+        return {
+            **{name: value for name, value in os.environ.items() if not FOREIGN.match(name)},
+            **dict.fromkeys(("XDG_RUNTIME_DIR", "TMPDIR"), str(self.drill.sockets)),
+            **{f"XDG_{name.upper()}_HOME": str(self.drill.place / name) for name in ("cache", "state")},
+            "XDG_CONFIG_HOME": str(self._configurations()),
+            **nowhere,
+            **dict.fromkeys(("NO_PROXY", "no_proxy"), "127.0.0.1"),
+            recorder.AGENT: str(os.getpid()),
+            self.agent.home: str(self.copy.home),
+            **filled(self.agent.environment, url=url),
+        }
+
+    def _configurations(self) -> Path:
+        """A directory with links to the user's configurations, so that hosts of picohook leave no notes among them."""
+        real, links = Path(os.environ.get("XDG_CONFIG_HOME") or "~/.config").expanduser(), self.place / "config"
+        (links / "picohook" / "hosts").mkdir(parents=True, exist_ok=True, mode=0o700)
+        for path in (*real.glob("*"), *real.glob("picohook/*")):
+            if not (link := links / path.relative_to(real)).exists():
+                link.symlink_to(path)
+        return links
+
+    def _call(self, mode: str, kind: str = "shell", **words: Any) -> list[Any]:
+        """The next call, which makes a marker of this mode."""
+        self.markers.append(f"picohook-drill-{self.name}-{len(self.markers)}-{mode}")
+        path = self.work / self.markers[-1]
+        return [self.agent.call(path.name, kind, path=str(path), command=f"touch {path}", **words)]
+
+    def _typed(self, model: Model) -> Said:
+        """Text for the shell that the first call has opened, if it has."""
+        opened = re.search(r"session ID (\d+)", model.results.get(self.markers[0], ""))
+        return self._call("ask", "type", session=int(opened[1])) if opened else "done"
+
+    def _scripts(self) -> list[dict[str, list[Step]]]:
+        """What the model says in each session."""
+        kind = "write" if self.name == "write" else "mark" if self.name == "mcp" else "shell"
+        if self.name in FAILS:
+            return [{_MAIN: [*([self._call("ask")] if self.name == "killed" else []), self._call(self.name)]}]
+        if self.name == "open-shell":
+            return [{_MAIN: [self._call("ask", "open"), self._typed]}]
+        if self.name == "parallel":
+            return [{_MAIN: [[*self._call("ask"), *self._call("refuse"), *self._call("ask"), *self._call("refuse")]]}]
+        first: list[dict[str, list[Step]]] = [{_MAIN: [self._call("ask")]}] if self.name == "resumed" else []
+        steps: list[Step] = [self._call("ask", kind), self._call("refuse", kind)]
+        if self.name == "sub-agent":
+            steps.append("I have helped")
+            return [{_MAIN: [[self.agent.call("helper", "help", prompt=_HELPER)], _after(steps)], _HELPER: steps}]
+        return [*first, {_MAIN: steps}]
+
+    def seen(self) -> list[Seen]:
+        """What was seen of each call that the model made."""
+        notes = [json.loads(line) for line in (self.place / "asked").read_text(encoding="utf-8").splitlines()]
+        found = [Seen(one, (self.work / one).exists(), said=self.results.get(one, "")) for one in self.markers]
+        for one in found:
+            for note in [note for note in notes if note["marker"] == one.marker]:
+                key, into = ("code", one.codes) if "code" in note else ("fault", one.faults)
+                (into if key in note else one.asked).append(note.get(key, note["hook"]))
+        return found
+
+    def clean(self) -> None:
+        """Remove the markers, and end what the hooks left running."""
+        self.copy.uncover()
+        for marker in self.markers:
+            (self.work / marker).unlink(missing_ok=True)
+        if self.work != self.project:
+            shutil.rmtree(self.work, ignore_errors=True)
+        for pid in recorder.with_variable(recorder.AGENT, str(os.getpid())):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+
+def _after(steps: list[Step]) -> Callable[[Model], Said]:
+    """A step that waits until other steps were said, for a while at least."""
+
+    def done(_model: Model) -> Said:
+        end = time.monotonic() + _WAITS
+        while steps and time.monotonic() < end:
+            time.sleep(0.05)
+        return "done"
+
+    return done
