@@ -39,7 +39,6 @@ from ..model.stages import (
 from ..wire import words
 from .chain import Chain
 from .operation import NO_OPERATION
-from .respond import approved_answer
 from .resumed import Resumed
 from .seat import seats_named
 from .status import HostStatus
@@ -96,8 +95,25 @@ class Asker:
         """
         outcome = await self._ask(BEFORE_TOOL, BEFORE_TOOL.given(call), resumed)
         if outcome.action == words.RESPOND:
-            return await approved_answer(outcome, self._owns, self.approve_tool)
+            return await self._approved_answer(outcome)
         return outcome
+
+    async def _approved_answer(self, outcome: Outcome[ToolCall]) -> Outcome[ToolCall]:
+        """Returns the outcome with a hook's answer; if the hook does not own the tool, after approval, or the denial.
+
+        If the hook renamed the tool, both calls need approval: the one that it was asked about, and its own.
+        """
+        asked, answered, trail = outcome.asked_about, outcome.payload, outcome.trail
+        calls = [answered]
+        if asked is not None and asked.tool != answered.tool:  # with the caller's own meta, as in the outcome
+            calls.insert(0, asked.model_copy(update={"meta": answered.meta}))
+        for call in calls:
+            if not self._owns(outcome.hook, call):
+                approval = await self.approve_tool(call)
+                trail += approval.trail
+                if not approval.approved:
+                    return replace(approval, stage=BEFORE_TOOL.name, trail=trail)
+        return replace(outcome, trail=trail)
 
     def _owns(self, hook: str, call: ToolCall) -> bool:
         """Whether the hook may answer the call without approval."""
@@ -286,7 +302,7 @@ class Asker:
         for dialect in audience.dialects:
             event.line(dialect)  # encoded now, to raise the caller's mistake: a payload without a JSON form
         if self._listeners.all:
-            self._listeners.happened(event)
+            self._listeners.show("happened", event)
         if audience.hooks or self._listeners.all:
             self._mounted.events.put(event, audience.hooks)
 

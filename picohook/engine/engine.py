@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..errors import PicohookError
@@ -60,7 +61,7 @@ class Engine(Asker):
             notice=told.changed,
         )
         super().__init__(mounted_hooks, told)
-        mounted_hooks.told = told.told
+        mounted_hooks.told = partial(told.show, "told")
         mounted_hooks.tap = told.tap
         self.parts = Parts(parts, told)
         """The parts that extensions add to this host."""
@@ -182,7 +183,7 @@ class Engine(Asker):
 
     def proved(self, proof: Proof) -> None:
         """Tell listeners, `on_change` and observers of a proof of life."""
-        self._listeners.proved(proof)
+        self._listeners.show("proved", proof)
         self._listeners.changed(proof)
         if proof.verdict != "denied":
             message = f"{proof.call.tool}: {proof.verdict}: {proof.why}"

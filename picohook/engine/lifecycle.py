@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import weakref
 from collections import Counter
@@ -131,7 +130,7 @@ class MountedHooks(Arrangement):
                 service.cancel()
             self.events.flush()
             self._stop(*dict.fromkeys((*self.by_name.values(), *self._alive)))
-            self._closing = Service(self._close, set())
+            self._closing = Service(self._close)
             self._closing.start(self._reactor)
         me = anyio.get_current_task().id
         if any(one.task == me for one in self._left()):
@@ -166,7 +165,7 @@ class MountedHooks(Arrangement):
         for one in self._left():
             one.cancel()
 
-    def _left(self) -> list[Mounted | Service[Any]]:
+    def _left(self) -> list[Service[Any]]:
         """The hooks and services whose tasks have not ended."""
         return [*self._alive, *self._services]
 
@@ -204,7 +203,8 @@ class MountedHooks(Arrangement):
     def begin(self, work: Callable[[], Awaitable[T]]) -> Service[T]:
         """Run `work` in a task of the host's own. Returns its service. The task is cancelled when the host ends."""
         assert self._reactor is not None
-        service = Service(work, self._services)
+        service = Service(work, self._services.discard)
+        self._services.add(service)
         service.start(self._reactor)
         return service
 
@@ -288,23 +288,16 @@ class MountedHooks(Arrangement):
         site = replace(self._site, log=log)
         hook.failures.log_to(log)
         hook.open(site)
-        mounted = Mounted(hook, anyio.Event())
+        mounted = Mounted(hook, self._over)
         self._alive[mounted] = site
-        reactor.spawn(functools.partial(self._run, mounted, log), functools.partial(self._over, mounted))
+        mounted.start(reactor)
         return mounted
-
-    async def _run(self, mounted: Mounted, log: Log) -> None:
-        try:
-            mounted.task = anyio.get_current_task().id
-            with mounted.scope:
-                await mounted.hook.run()
-        except (Exception, SystemExit) as error:  # a hook's task must not end the embedder's
-            log.error("the task of a hook failed", why=repr(error))
 
     def _over(self, mounted: Mounted) -> None:
         mounted.hook.failures.close()
-        del self._alive[mounted]
-        mounted.ended.set()
+        log = self._alive.pop(mounted).log
+        if mounted.error is not None:
+            log.error("the task of a hook failed", why=repr(mounted.error))
 
     def seat(self, mounted: Mapping[str, Mounted], timeouts: Timeouts | None = None) -> None:
         """From now on, ask only these hooks and send events only to them, with these timeouts if they are given."""

@@ -7,7 +7,7 @@ logged and changes nothing. If a `RequiredListener` raises about a chain that al
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeVar
 
 from ..model.payloads import Payload
 from ..wire import words
@@ -156,20 +156,10 @@ class Listeners:
         seen = [one for one in begun if one is not None and one is not _FAILED]
         return Operations(seen, self._safely) if seen else NO_OPERATION
 
-    def happened(self, event: Event) -> None:
-        """Show an event that was emitted to all listeners."""
+    def show(self, method: Literal["happened", "told", "proved"], *seen: Any) -> None:
+        """Call this method of all listeners."""
         for listener in self.all:
-            self._safely(listener.happened, event)
-
-    def told(self, event: Event, hooks: Sequence[Hook]) -> None:
-        """Show all listeners the hooks to which an event was passed."""
-        for listener in self.all:
-            self._safely(listener.told, event, hooks)
-
-    def proved(self, proof: Proof) -> None:
-        """Show a proof of life to all listeners."""
-        for listener in self.all:
-            self._safely(listener.proved, proof)
+            self._safely(getattr(listener, method), *seen)
 
     def changed(self, change: StateChange | Outcome[Any] | Reloaded | Proof) -> None:
         """Call the functions of `on_change`."""

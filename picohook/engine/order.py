@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from graphlib import CycleError, TopologicalSorter
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -68,38 +69,26 @@ def check_session_hooks(hooks: Iterable[Hook], own: Sequence[Hook]) -> None:
 def _sorted(hooks: Sequence[Hook]) -> list[Hook]:
     """The hooks in order: next comes the first, by priority and name, of those whose `after` is satisfied."""
     here = {hook.name: hook for hook in hooks}
-    waits = {name: {other for other in hook.spec.after if other in here} for name, hook in here.items()}
-    followers: dict[str, list[str]] = {name: [] for name in here}
-    for name, others in waits.items():
-        for other in others:
-            followers[other].append(name)
-    free = [(here[name].spec.priority, name) for name, others in waits.items() if not others]
-    heapq.heapify(free)
-    ordered: list[Hook] = []
-    while free:
-        _, name = heapq.heappop(free)
-        ordered.append(here[name])
-        for other in followers[name]:
-            waits[other].discard(name)
-            if not waits[other]:
-                heapq.heappush(free, (here[other].spec.priority, other))
-    left = [name for name, others in waits.items() if others]
-    if left:
-        cycle = _cycle(left[0], waits)
+    graph = TopologicalSorter(
+        {name: [other for other in hook.spec.after if other in here] for name, hook in here.items()}
+    )
+    try:
+        graph.prepare()
+    except CycleError as error:
+        cycle = error.args[1][::-1]
         at = here[cycle[0]].spec
         raise ConfigError(
             [_problem(at, f"waits for itself: {' after '.join(cycle)}", "remove one `after` of the cycle")]
-        )
+        ) from None
+    free: list[tuple[int, str]] = []
+    ordered: list[Hook] = []
+    while graph.is_active():
+        for name in graph.get_ready():
+            heapq.heappush(free, (here[name].spec.priority, name))
+        _, name = heapq.heappop(free)
+        ordered.append(here[name])
+        graph.done(name)
     return ordered
-
-
-def _cycle(start: str, waits: dict[str, set[str]]) -> list[str]:
-    path = [start]
-    while True:
-        following = min(waits[path[-1]])
-        if following in path:
-            return [*path[path.index(following) :], following]
-        path.append(following)
 
 
 def _check_after(hook: Hook, by_name: dict[str, Hook]) -> Iterable[Problem]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import anyio
@@ -18,32 +17,16 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-@dataclass(eq=False, slots=True)
-class Mounted:
-    """A hook, and its task."""
-
-    hook: Hook
-    ended: anyio.Event
-    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
-    """Cancels its task."""
-    task: int = 0
-    """The id of its task, once it runs."""
-
-    def cancel(self) -> None:
-        """Cancel its task."""
-        self.scope.cancel()
-
-
 class Service(Generic[T]):
     """Work that a host does in a task of its own, until it is done or the host ends. Cancelling a caller does not stop it.
 
     It can be made in a callback of the event loop, where anyio knows of no event loop. So its scope is made in its task.
     """
 
-    def __init__(self, work: Callable[[], Awaitable[T]], services: set[Service[Any]]) -> None:
+    def __init__(self, work: Callable[[], Awaitable[T]], over: Callable[[Any], None] = lambda _: None) -> None:
+        """`over` is called with this object when the task has ended."""
         self._work = work
-        self._services = services
-        services.add(self)
+        self._when_over = over
         self._scope: anyio.CancelScope | None = None
         self._cancelled = False
         self.task = 0
@@ -75,7 +58,7 @@ class Service(Generic[T]):
 
     def _over(self) -> None:
         del self._work  # the work often belongs to an object that holds this service: that would be a cycle
-        self._services.discard(self)
+        self._when_over(self)
         self.ended.set()
 
     async def result(self) -> T:
@@ -86,3 +69,11 @@ class Service(Generic[T]):
         if not self._results:
             raise PicohookError("the host was closed")
         return self._results[0]
+
+
+class Mounted(Service[None]):
+    """A hook, and the task that it runs in."""
+
+    def __init__(self, hook: Hook, over: Callable[[Any], None] = lambda _: None) -> None:
+        super().__init__(hook.run, over)
+        self.hook = hook

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import HookCrashedError, HookTimeoutError
 from ..transport.pipe import pipe_kind
+from ..transport.reactor import Waiter
 from .child import Child, SpawnDelayedError
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ async def run_once(
     This returns when the process itself ends, even if it has not read its input, or a grandchild holds the pipes open. Then,
     and at the deadline and on cancellation, its whole group is killed.
     """
-    done = reactor.waiter()
+    done = Waiter()
     output = bytearray()
     rest = memoryview(stdin)
     overflowed = False

@@ -22,6 +22,7 @@ import anyio
 
 from ..errors import HookCrashedError, HookError, HookTimeoutError, PicohookError
 from ..transport.channel import CLOSED_OUTPUT, PIPE_ENDS, Channel, HookCounters
+from ..transport.reactor import Waiter
 from ..wire.platforms import is_ending
 from ..wire.text import last_words
 from .advice import advice
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from ..observe.log import Log
     from ..protocol.messages import Reply
     from ..protocol.raw_line import RawLine
-    from ..transport.reactor import Reactor, Waiter
+    from ..transport.reactor import Reactor
     from .plan import Plan, Seen, Verify
     from .spawn import Spawner
     from .start_turns import StartTurns
@@ -142,7 +143,7 @@ class Supervisor:
         while self.channel is None:
             if self.state in {HookState.FAILED, HookState.STOPPING, HookState.STOPPED}:
                 raise self._unavailable()
-            waiter = self._reactor.waiter()
+            waiter = Waiter()
             self._waiting[waiter] = None
             try:
                 await waiter.wait(deadline)

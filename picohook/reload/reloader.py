@@ -100,9 +100,9 @@ class Reloader:
             for one in starting.values():
                 one.hook.stop()
             raise
-        ended = anyio.Event()
-        ended.set()
-        placeholders = {name: Mounted(Placeholder(wanted[name]), ended) for name in waiting}
+        placeholders = {name: Mounted(Placeholder(wanted[name])) for name in waiting}  # without tasks
+        for one in placeholders.values():
+            one.ended.set()
         stay = {name: running[name] for name in staying & running.keys()}
         self._swap(wanted, stay, starting | placeholders, layers.timeouts)
         new = {name: _Configured(wanted[name], fingerprints[name]) for name in wanted.keys() - staying}
