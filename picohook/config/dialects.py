@@ -36,9 +36,11 @@ def searched() -> dict[str, Dialect]:
 
 def suffix_of(path: Path) -> str:
     """The suffix that says how a file is written: `.jsonc` for JSON in a directory of a dialect whose files have comments."""
+    if path.suffix != ".json" or path.name in NATIVE_NAMES:
+        return path.suffix  # without a look at the rows
     commented = (one for one in extensions.every_built_in("dialects").values() if one.has_comments)
     directories = {PurePath(file).parent.name for one in commented for file in one.project_files}
-    return ".jsonc" if path.suffix == ".json" and path.parent.name in directories else path.suffix
+    return ".jsonc" if path.parent.name in directories else path.suffix
 
 
 def name_of(document: dict[str, Any], path: Path) -> str:

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import inspect
-import math
-from contextlib import suppress
 from dataclasses import replace
 from types import CodeType, GeneratorType
 from typing import TYPE_CHECKING, Any, get_args
 
 import anyio
-import anyio.from_thread
-import anyio.to_thread
 
 from ..errors import HookError, HookReplyError, PicohookError
 from ..model.decisions import APPROVE, CONTINUE, Approve, Continue, Decision, Deny, Modify, Respond, Retry
@@ -19,6 +15,7 @@ from ..model.encoded import Encoded
 from ..model.replies import read_decision
 from ..model.spec import HookSpec
 from ..observe.rate_limit import RateLimit
+from ..process.threads import Threads
 from ..protocol.codec import decode_own, encode
 from ..transport.event_loop import is_cancellation
 from ..transport.reactor import timed
@@ -160,8 +157,7 @@ class Functions:
         """`failed` is the beginning of the error of a function that raises."""
         self._hook = hook
         self._failed = failed
-        self._threads = anyio.CapacityLimiter(THREADS)
-        self._unlimited = anyio.CapacityLimiter(math.inf)  # on asyncio, a limiter forgets a thread that is abandoned
+        self._threads = Threads(THREADS)
         self._now = host.reactor.now
         self._log = host.log
         self._said = RateLimit(1, SILENT)
@@ -179,7 +175,7 @@ class Functions:
             elif _is_async(function):
                 result = await timed(_awaited(function(*arguments)), self._now, self._held)
             else:
-                (result,) = await self._in_thread(function, arguments)
+                (result,) = await self._threads.run(function, *arguments)
             for _ in range(NESTED):
                 if result is None or not (hasattr(kind := type(result), "__await__") or kind is GeneratorType):
                     return result
@@ -198,51 +194,10 @@ class Functions:
                 raise
             raise HookError(self._failed + explain(error), hook=self._hook) from error
 
-    async def _in_thread(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[Any]:
-        """Returns the result of the function, which runs in a thread. An abandoned function counts until it returns."""
-        run = _Run(self._threads)
-        try:
-            self._threads.acquire_on_behalf_of_nowait(run)
-        except anyio.WouldBlock:
-            await self._threads.acquire_on_behalf_of(run)
-        try:
-            return await anyio.to_thread.run_sync(
-                run, function, arguments, abandon_on_cancel=True, limiter=self._unlimited
-            )
-        finally:
-            run.is_abandoned = True
-            if run.has_ended or not run.has_begun:
-                run.release()
-
     def _held(self, seconds: float) -> None:
         if self._said.take(self._now()):
             why = f"a function of it did not wait for {seconds:.1f} s: call what blocks in a thread"
             self._log.warning("held the event loop", why=why)
-
-
-class _Run:
-    """One run of a function in a thread. It holds a place of the limiter until it ends."""
-
-    def __init__(self, threads: anyio.CapacityLimiter) -> None:
-        self.has_begun = self.has_ended = self.is_abandoned = self._has_released = False
-        self._threads = threads
-
-    def __call__(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[Any]:
-        """Returns the function's result, in a tuple: trio takes no coroutine from a thread."""
-        self.has_begun = True
-        try:
-            return (None,) if self.is_abandoned else (function(*arguments),)
-        finally:
-            self.has_ended = True
-            if self.is_abandoned:
-                with suppress(RuntimeError):  # the event loop has ended
-                    anyio.from_thread.run_sync(self.release)
-
-    def release(self) -> None:
-        """Give the place back, once. It is called in the event loop."""
-        if not self._has_released:
-            self._has_released = True
-            self._threads.release_on_behalf_of(self)
 
 
 async def _awaited(work: Any) -> Any:

@@ -1,12 +1,13 @@
-"""Runs file operations in threads, off the event loop: a file system may be slow, or never answer."""
+"""Runs code in threads, off the event loop: a file system may be slow, and neither it nor a function need ever answer."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
+import anyio.from_thread
 import anyio.to_thread
 
 if TYPE_CHECKING:
@@ -15,29 +16,84 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 MOST_STUCK = 4
-"""The number of threads of one hook that may be stuck. A thread that is stuck in a file system cannot be stopped."""
+"""The number of threads of one hook's files that may be stuck. A thread that is stuck in a file system cannot be stopped."""
 
 
 class NoThreadError(Exception):
     """The system cannot start a thread now. The work was not begun."""
 
 
-@dataclass(slots=True)
-class _Progress:
-    """The progress of an operation."""
+class _Run:
+    """One run of a function in a thread. It may hold a place until it ends."""
 
-    begun: bool = False
-    abandoned: bool = False
-    ended: bool = False
+    has_begun = has_ended = has_released = is_abandoned = False
+
+    def work_in_thread(
+        self, function: Callable[..., T], arguments: Any, release: Callable[[_Run], None] | None
+    ) -> tuple[T]:
+        """Returns the function's result, in a tuple: trio takes no coroutine from a thread."""
+        self.has_begun = True
+        try:
+            if self.is_abandoned:
+                raise TimeoutError
+            return (function(*arguments),)
+        finally:
+            self.has_ended = True
+            if self.is_abandoned and release is not None:
+                with suppress(RuntimeError):  # the event loop has ended
+                    anyio.from_thread.run_sync(release, self)
+
+
+class Threads:
+    """Up to `most` threads. One that is abandoned counts until its function returns."""
+
+    def __init__(self, most: int | None = None) -> None:
+        self._places = None if most is None else anyio.CapacityLimiter(most)
+        self._unlimited = anyio.CapacityLimiter(math.inf)  # on asyncio, a limiter forgets a thread that is abandoned
+        self._abandoned: list[_Run] = []
+
+    @property
+    def stuck(self) -> int:
+        """The number of abandoned threads whose functions have not returned."""
+        self._abandoned = [run for run in self._abandoned if not run.has_ended]
+        return len(self._abandoned)
+
+    async def run(self, function: Callable[..., T], *arguments: Any) -> tuple[T]:
+        """The result of a function, in a tuple. Waits for a free place. Raises `NoThreadError` if no thread can be started."""
+        run = _Run()
+        if self._places is not None:
+            try:
+                self._places.acquire_on_behalf_of_nowait(run)
+            except anyio.WouldBlock:
+                await self._places.acquire_on_behalf_of(run)
+        given = function, arguments, None if self._places is None else self._release
+        try:
+            return await anyio.to_thread.run_sync(
+                run.work_in_thread, *given, abandon_on_cancel=True, limiter=self._unlimited
+            )
+        except RuntimeError as error:
+            if run.has_begun:
+                raise
+            raise NoThreadError(str(error)) from None
+        finally:
+            run.is_abandoned = True
+            if run.has_ended or not run.has_begun:
+                self._release(run)
+            elif self._places is None:
+                self._abandoned.append(run)
+
+    def _release(self, run: _Run) -> None:
+        """Give the place of a run back, once. It is called in the event loop."""
+        if self._places is not None and not run.has_released:
+            run.has_released = True
+            self._places.release_on_behalf_of(run)
 
 
 class FileThreads:
     """Runs the file operations of one hook, each in its own thread."""
 
     def __init__(self) -> None:
-        self._stuck: list[_Progress] = []
-        """The abandoned operations."""
-        self._limiter = anyio.CapacityLimiter(math.inf)  # not the default one: a stuck thread blocks no other work
+        self._threads = Threads()
 
     async def run(self, work: Callable[[], T], deadline: float) -> T:
         """The result of `work`.
@@ -45,29 +101,8 @@ class FileThreads:
         Raises `TimeoutError` at the deadline, or at once if too many threads are stuck. Raises `NoThreadError` if no thread
         can be started.
         """
-        self._stuck = [operation for operation in self._stuck if not operation.ended]
-        if len(self._stuck) >= MOST_STUCK:
-            raise TimeoutError
-        progress = _Progress()
-
-        def work_in_thread() -> T:
-            progress.begun = True
-            try:
-                if progress.abandoned:
-                    raise TimeoutError
-                return work()
-            finally:
-                progress.ended = True
-
-        try:
+        if self._threads.stuck < MOST_STUCK:
             with anyio.CancelScope(deadline=deadline):
-                return await anyio.to_thread.run_sync(work_in_thread, abandon_on_cancel=True, limiter=self._limiter)
-            raise TimeoutError
-        except RuntimeError as error:
-            if progress.begun:
-                raise
-            raise NoThreadError(str(error)) from None
-        finally:
-            progress.abandoned = True
-            if progress.begun and not progress.ended:
-                self._stuck.append(progress)
+                (result,) = await self._threads.run(work)
+                return result
+        raise TimeoutError

@@ -321,7 +321,8 @@ def descriptors() -> int:
 def reads_files() -> bool:
     """Whether a thread of `FileThreads` is at work."""
     for frame, _ in (walked for top in sys._current_frames().values() for walked in traceback.walk_stack(top)):
-        if frame.f_code.co_filename == threads.__file__ and frame.f_code.co_name == "work_in_thread":
+        is_of_files = frame.f_code.co_filename == threads.__file__ and frame.f_locals.get("release", True) is None
+        if is_of_files and frame.f_code.co_name == "work_in_thread":
             return True
     return False
 

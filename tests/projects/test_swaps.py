@@ -336,9 +336,8 @@ async def test_files_that_stay_stuck_take_a_bounded_number_of_threads():
                 tasks.cancel_scope.cancel()
         with pytest.raises(TimeoutError):
             await threads.run(pytest.fail, reactor.now() + 60)
-        left = list(threads._stuck)
     finally:
         released.set()
-    while not all(operation.ended for operation in left):
+    while threads._threads.stuck:
         await anyio.lowlevel.checkpoint()
     assert await threads.run(lambda: "done", reactor.now() + 60) == "done"
