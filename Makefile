@@ -23,6 +23,7 @@
 # make release-check   all of a release that needs no index: build, compare, install alone, SBOM; TAG=v1.2.3 for a tag
 # make agents  vendor mode, the shim and the drill against the programs of other agents, which npm installs; with a model of this machine
 # make frameworks  the tests of each framework integration, in an environment with only that framework
+# make macos   tests on Linux without what Linux alone has, and with what is documented of macOS
 # make matrix  the fast tests of the core on each other supported Python that is installed, on the first with the oldest libraries
 # make clean   remove everything that these commands made
 #
@@ -47,7 +48,7 @@ COMPILED := build/compiled
 ON_COMPILED := tests/core tests/protocol tests/process tests/host tests/calls tests/sessions
 
 .DEFAULT_GOAL := help
-.PHONY: help demo quick test check compiled alone coverage matrix quick-on stub examples reference docstrings faults fuzz planted soak bench many fleet pictures site \
+.PHONY: help demo quick test check compiled macos alone coverage matrix quick-on stub examples reference docstrings faults fuzz planted soak bench many fleet pictures site \
 	site-serve bare release-check agents frameworks clean
 
 # An environment is made again for a Python that is named and is another one, and where it, or its Python, was moved.
@@ -107,6 +108,11 @@ coverage: $(VENV)/.installed-dev
 	$(BIN)/coverage run -m pytest --workers auto
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report
+
+# The rooms that speak to the system. It was never run on a Mac.
+macos: $(VENV)/.installed-dev
+	PYTHONPATH=tests/helpers $(BIN)/python -m pytest -p like_macos --workers auto -q --timeout 60 tests/core tests/protocol tests/process tests/calls \
+		tests/sessions tests/ext/control tests/ext/sidecar
 
 # Each other Python has its own environment, without the frameworks of picohook.integrations. pyenv may have it. The first has the
 # oldest libraries that pyproject.toml allows.

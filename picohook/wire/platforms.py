@@ -92,10 +92,13 @@ def exit_descriptor(process: subprocess.Popen[bytes]) -> int:
     readable, writable = os.pipe()
 
     def wait() -> None:
-        if hasattr(os, "waitid"):
-            os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
-        else:
-            process.wait()
+        try:
+            if hasattr(os, "waitid"):
+                os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+            else:
+                process.wait()
+        except ChildProcessError:
+            pass  # the program ignores SIGCHLD, so the kernel has reaped it
         os.close(writable)
 
     try:

@@ -360,10 +360,14 @@ async def test_P16_a_handler_of_sigchld_is_left_alone():
         signal.signal(signal.SIGCHLD, before)
 
 
-async def test_an_embedder_that_ignores_sigchld_still_sees_its_hooks_end(board):
+@pytest.mark.parametrize("seen_by", ["pidfd", "thread"])
+async def test_an_embedder_that_ignores_sigchld_still_sees_its_hooks_end(board, monkeypatch, seen_by):
+    if seen_by == "thread":
+        monkeypatch.delattr(os, "pidfd_open", raising=False)
+    contain = {"contain": "group"} if seen_by == "thread" else {}
     before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     try:
-        async with Host([scripted("h", board.call("h"), SERVE, restart=ONCE)], timeouts=FAR) as host:
+        async with Host([scripted("h", board.call("h"), SERVE, restart=ONCE, **contain)], timeouts=FAR) as host:
             line = await board.line("h")
             assert "it exited with code" in await error_of(host, ["exit", 4])  # which one, nobody can say
             await line.dead()
@@ -373,7 +377,7 @@ async def test_an_embedder_that_ignores_sigchld_still_sees_its_hooks_end(board):
 
 @pytest.mark.parametrize("contain", ["group"])
 async def test_without_pidfd_a_thread_sees_the_end_and_leaves_the_process_to_be_reaped(board, monkeypatch, contain):
-    monkeypatch.delattr(os, "pidfd_open")
+    monkeypatch.delattr(os, "pidfd_open", raising=False)
 
     def waiting():
         return [thread for thread in threading.enumerate() if thread.name.startswith("picohook wait")]
@@ -394,7 +398,7 @@ async def test_without_pidfd_a_thread_sees_the_end_and_leaves_the_process_to_be_
 async def test_without_pidfd_and_without_threads_the_start_is_postponed_and_nothing_leaks(
     journal, monkeypatch, contain
 ):
-    monkeypatch.delattr(os, "pidfd_open")
+    monkeypatch.delattr(os, "pidfd_open", raising=False)
 
     def full(self):
         raise RuntimeError("can't start new thread")
@@ -415,7 +419,7 @@ async def test_if_no_descriptor_is_left_for_a_pidfd_no_process_stays(journal, mo
         raise OSError(errno.EMFILE, "Too many open files")
 
     before = descriptors()
-    monkeypatch.setattr(os, "pidfd_open", full)
+    monkeypatch.setattr(os, "pidfd_open", full, raising=False)
     async with Host([scripted("h", contain=contain)], timeouts=FAR, logger=journal) as host:
         assert only(host).state == "restarting"
     assert descriptors() == before
