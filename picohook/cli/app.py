@@ -43,6 +43,7 @@ ORDER = (
     "call",
     "run",
     "trust",
+    "approvals",
     "grants",
     "serve",
     "worker",

@@ -14,6 +14,7 @@ COMMANDS = {
     "call": "STAGE",
     "run": "SCRIPT",
     "trust": "[CONFIG]",
+    "approvals": "COMMAND [ARGS]...",
     "grants": "COMMAND [ARGS]...",
     "serve": "",
     "worker": "",

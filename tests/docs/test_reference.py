@@ -123,7 +123,7 @@ NEEDED = {
     "model": 'base_url = "https://m"\nname = "m"',
     "foreign": 'file = ".claude/settings.json"',
 }
-KINDS = ("command", "run", "python", "prompt", "nats")
+KINDS = ("approver", "command", "run", "python", "prompt", "nats")
 
 
 def document(table, key, example):
@@ -134,8 +134,14 @@ def document(table, key, example):
     if top != "hooks":
         head = "[[foreign]]" if top == "foreign" else f"[{top}]"
         return "\n".join([OTHERS.partition("[hooks.guard]")[0], head, *needed, example])
-    kind = [] if given in KINDS else ['prompt = "ok?"'] if key == "model" and table == top else ['run = "true"']
-    stage = {"stream": "after_llm", "may_edit": "before_llm"}.get(given, "before_tool")
+    of_kind = {"model": 'prompt = "ok?"', "notify": 'approver = "queue"'} if table == top else {}
+    kind = [] if given in KINDS else [of_kind.get(key, 'run = "true"')]
+    stage = {
+        "stream": "after_llm",
+        "may_edit": "before_llm",
+        "approver": "approve_tool",
+        "notify": "approve_tool",
+    }.get(given, "before_tool")
     where = [] if given == "stages" else [f'stages = ["{stage}"]']
     return OTHERS + "\n".join([*kind, *where, example])
 

@@ -68,11 +68,11 @@ def test_each_hook_knows_its_kind_and_its_program(config, tmp_path, name):
     [
         (
             'command = ["a"]\nrun = "b"',
-            "hooks.a: has command and run: a hook is one of command, run, python, nats, prompt",
+            "hooks.a: has command and run: a hook is one of command, run, python, approver, nats, prompt",
         ),
         (
             'run = "b"\npython = "c:d"\nprompt = "e"',
-            "hooks.a: has run and python and prompt: a hook is one of command, run, python, nats, prompt",
+            "hooks.a: has run and python and prompt: a hook is one of command, run, python, approver, nats, prompt",
         ),
         ('run = " "', "hooks.a.run: is empty"),
         ('prompt = ""', "hooks.a.prompt: is empty"),
@@ -106,7 +106,7 @@ def test_the_schema_knows_the_kinds():
 
 
 def test_settings_in_code_are_checked_alike():
-    with pytest.raises(ValueError, match="a hook is one of command, run, python, nats, prompt"):
+    with pytest.raises(ValueError, match="a hook is one of command, run, python, approver, nats, prompt"):
         HookSpec(name="a", command=("a",), run="b")
 
 
@@ -117,8 +117,8 @@ def test_the_settings_of_a_kind_survive_being_written_and_read():
 
 @pytest.mark.parametrize("kind", [*KINDS, *extensions.every("kinds")])
 def test_each_kind_is_named_by_its_key_and_makes_a_hook(kind):
-    value = ("true",) if kind == "command" else "a:b"
-    settings = {"name": "a", kind: value, "stages": ("before_tool",)}
+    value = {"command": ("true",), "approver": "queue"}.get(kind, "a:b")
+    settings = {"name": "a", kind: value, "stages": ("approve_tool",)}
     spec = HookSpec(**settings)
     assert spec == HookSpec.model_validate(settings)
     assert (spec.kind, spec.runs) == (kind, "true" if kind == "command" else value)

@@ -1,4 +1,4 @@
-"""Approvals by people: grants for later calls."""
+"""Approvals by people: the queue of this user with the commands that answer, and grants for later calls."""
 
 from __future__ import annotations
 
@@ -6,9 +6,13 @@ from ...extension import Command, Extension, Keyword, Lazy
 
 extension = Extension(
     name="approvals",
+    kinds={"approver": Lazy("picohook.ext.approvals.spec:QueueSpec")},
     tables={"grants": Lazy("picohook.ext.approvals.grants_part:GrantsTable")},
     keywords={"grants": Keyword(Lazy("picohook.ext.approvals.grants_part:given"))},
     commands={
+        "approvals": Command(
+            Lazy("picohook.ext.approvals.command:app"), "Show what waits for a person, and answer it."
+        ),
         "grants": Command(
             Lazy("picohook.ext.approvals.grants_command:app"), "List grants of approvers, and revoke them."
         ),

@@ -1,0 +1,247 @@
+"""`picohook approvals`: shows what waits for a person, and answers it."""
+
+import contextlib
+import getpass
+import json
+import os
+import select
+import shutil
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ...cli import output
+from ...cli.command import App, Json
+from ...errors import PicohookError
+from .plain import plain
+from .queue import Answer, Queue, Waiting
+from .view import View, view
+
+app = App(invoke_without_command=True, subcommand_metavar="COMMAND [ARGS]...")
+
+LOOK = 0.2
+"""Seconds between two looks at the queue."""
+STYLES = {"+": "green", "-": "red", "@": "cyan"}
+HELP = "y: yes   n: no   n REASON: no, and the model is told why   s: skip it   q: quit"
+Id = Annotated[str, typer.Argument(metavar="ID", help="The call's id.", show_default=False)]
+
+
+@app.callback()
+def approvals(
+    context: typer.Context,
+    watch: Annotated[bool, typer.Option("--watch", help="Wait for further calls, until q is typed.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Show what waits for a person, and answer it.
+
+    Without a command, asks about one call after another in the terminal. Elsewhere, it lists them.
+    """
+    if context.invoked_subcommand is not None:
+        return
+    with contextlib.closing(Queue()) as queue, contextlib.suppress(KeyboardInterrupt):
+        if as_json:
+            _print(queue, watch=watch)
+        elif sys.stdin.isatty() and sys.stdout.isatty():
+            _work_through(queue, watch=watch)
+        else:
+            _list(queue)
+        return
+    raise typer.Exit(130)
+
+
+@app.command()
+def answer(
+    call: Id,
+    reason: Annotated[
+        str, typer.Argument(metavar="[REASON]", help="With --no: what the model is told.", show_default=False)
+    ] = "",
+    yes: Annotated[
+        bool | None, typer.Option("--yes/--no", help="Whether the call may run.", show_default=False)
+    ] = None,
+) -> None:
+    """Answer one call. Exits with 1 if the call does not wait for an answer."""
+    if yes is None:
+        raise typer.BadParameter("say --yes or --no")
+    if yes and reason:
+        raise typer.BadParameter("a reason is for --no: the model is told it")
+    with contextlib.closing(Queue()) as queue:
+        queue.answer(call, Answer(yes, reason, f"the command line, by {_user()}"))
+    output.line(f"{call}: {'yes' if yes else 'no'}")
+
+
+@app.command()
+def show(call: Id, as_json: Json = False) -> None:
+    """Show one call whole."""
+    with contextlib.closing(Queue()) as queue:
+        waiting = queue.find(call)
+    if as_json:
+        output.data(_data(waiting))
+        return
+    _show(seen := view(waiting))
+    if seen.left_out:
+        output.verbatim(plain(waiting.call.decode("utf-8", "replace")))
+
+
+def _data(waiting: Waiting) -> dict[str, Any]:
+    times = {"state": waiting.state, "asked_at": waiting.asked_at, "until": waiting.until, "size": waiting.size}
+    answered = {} if waiting.answer is None else {"answer": asdict(waiting.answer)}
+    call = {"call": json.loads(waiting.call)} if waiting.call and len(waiting.call) == waiting.size else {}
+    return {"id": waiting.id, **times, **waiting.about, **answered, **call}
+
+
+def _print(queue: Queue, *, watch: bool) -> None:
+    """Print each call that waits. With `watch`, also those that come later, and the end of each."""
+    shown: set[str] = set()
+    for waiting in _looks(queue):
+        now = {one.id: one for one in waiting}
+        for gone in shown - now.keys():
+            with contextlib.suppress(PicohookError):  # it ended long ago, while this program stood still
+                output.data(_data(queue.find(gone)))
+        for one in waiting:
+            if one.id not in shown:
+                output.data(_data(one))
+        if not watch:
+            return
+        shown = {*now}
+
+
+def _looks(queue: Queue) -> Iterator[list[Waiting]]:
+    """Yields the calls that wait, now and after each change."""
+    seen = None
+    while True:
+        queue.remove_dead()
+        if seen != (seen := queue.version()):
+            yield queue.waiting()
+        time.sleep(LOOK)
+
+
+def _list(queue: Queue) -> None:
+    queue.remove_dead()
+    rows = []
+    for one in queue.waiting(MOST_LISTED):
+        seen = view(one)
+        arguments = ", ".join(f"{name}: {text}" for name, text in seen.arguments)
+        rows.append((one.id, seen.tool, " ".join(arguments.split())[:MOST_IN_ROW], dict(seen.facts)["time left"]))
+    if rows:
+        output.table(("id", "tool", "arguments", "time left"), rows)
+    left = queue.count() - len(rows)
+    output.line(f"and {left} more" if left > 0 and rows else "" if rows else "no call waits")
+
+
+MOST_LISTED, MOST_IN_ROW = 100, 100
+"""The most calls in a list, and the most characters of a call in it. JSON output has all."""
+
+
+# In the terminal.
+
+
+def _work_through(queue: Queue, *, watch: bool) -> None:
+    """Ask about one call after another, the oldest first. A call that was skipped is not asked about again."""
+    skipped: set[str] = set()
+    while True:
+        queue.remove_dead()
+        waiting = [one for one in queue.waiting(MOST_LISTED + len(skipped)) if one.id not in skipped]
+        if not waiting:
+            output.line("no call waits" if not skipped else "no other call waits")
+            if not watch:
+                return
+            _wait_for_more(queue, skipped)
+            continue
+        one = waiting[0]
+        _show(view(one))
+        more = queue.count() - 1
+        output.line(f"{more} more in the queue. {HELP}" if more else HELP, style="dim")
+        said = _asked(queue, one.id)
+        if said is None:
+            continue
+        word, _, reason = said.partition(" ")
+        if word == "q":
+            return
+        if word in {"y", "yes"} and not reason:
+            _answer(queue, one.id, Answer(True, "", _terminal()))
+        elif word in {"n", "no"}:
+            _answer(queue, one.id, Answer(False, reason.strip(), _terminal()))
+        elif word == "s":
+            skipped.add(one.id)
+        else:
+            output.line(f"not understood: {said}")
+
+
+def _answer(queue: Queue, call: str, answer: Answer) -> None:
+    try:
+        queue.answer(call, answer)
+    except PicohookError as error:
+        output.error(str(error))
+
+
+def _show(seen: View) -> None:
+    output.line()
+    output.line(f"{seen.id}  {seen.tool}", style="bold")
+    output.pairs(seen.facts)
+    for name, text in seen.arguments:
+        output.line(f"  {name}:", style="bold")
+        for line in text.split("\n"):
+            output.line(f"    {line}")
+    for sign, line in seen.diff:
+        output.line(f"    {sign} {line}", style=STYLES.get(sign, ""))
+    if seen.left_out:
+        output.line(f"  {seen.left_out} All of it: picohook approvals show {seen.id}", style="bold red")
+
+
+def _asked(queue: Queue, call: str) -> str | None:
+    """Returns the line that the person types; None if the call has left the queue before.
+
+    What was typed before the question is no answer to it.
+    """
+    termios.tcflush(sys.stdin, termios.TCIFLUSH)
+    sys.stdout.write("> ")
+    sys.stdout.flush()
+    while not select.select([sys.stdin], (), (), LOOK)[0]:
+        queue.remove_dead()
+        found = queue.find(call)
+        if not found.is_waiting:
+            output.line()
+            output.line(found.end)
+            return None
+    line = os.read(sys.stdin.fileno(), 4096).decode(errors="replace")
+    return line.strip() if line else "q"
+
+
+def _wait_for_more(queue: Queue, skipped: set[str]) -> None:
+    """Wait until another call waits, and ring the bell. Raises `typer.Exit` if q is typed."""
+    while True:
+        if select.select([sys.stdin], (), (), LOOK)[0] and os.read(sys.stdin.fileno(), 4096).strip() in {b"q", b""}:
+            raise typer.Exit
+        queue.remove_dead()
+        if queue.count() and any(one.id not in skipped for one in queue.waiting()):
+            sys.stdout.write("\a")
+            sys.stdout.flush()
+            _notify_desktop()
+            return
+
+
+def _notify_desktop() -> None:
+    program = shutil.which("notify-send")
+    if program and (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
+        quiet = subprocess.DEVNULL
+        command = [program, "--app-name=picohook", "A tool call waits for your approval"]
+        with contextlib.suppress(OSError):
+            subprocess.Popen(command, stdin=quiet, stdout=quiet, stderr=quiet)  # noqa: S603 - it has no text of a call
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return str(os.geteuid())
+
+
+def _terminal() -> str:
+    return f"the terminal {Path(os.ttyname(sys.stdin.fileno())).name}, by {_user()}"

@@ -1,0 +1,106 @@
+"""A call as it is shown to a person, in the terminal and on the page."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+import time
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pydantic_core import from_json
+
+from ...wire.regular_files import read_regular
+from .plain import plain
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from .queue import Waiting
+
+MOST_SHOWN = 20_000
+"""The most characters of a call's argument that are shown at once."""
+MOST_COMPARED = 64 * 1024
+"""The most bytes of a file that is compared with its new text."""
+MOST_LINES = 2000
+_OLD_AND_NEW = (("old_string", "new_string"), ("old_str", "new_str"), ("oldText", "newText"), ("old_text", "new_text"))
+_NEW = ("content", "file_text", "contents")
+_PATHS = ("file_path", "path", "filePath", "absolute_path", "notebook_path")
+
+
+class View(NamedTuple):
+    """One call. All texts are safe to show."""
+
+    id: str
+    tool: str
+    facts: list[tuple[str, str]]
+    """Where it comes from, and why it is asked."""
+    arguments: list[tuple[str, str]]
+    diff: list[tuple[str, str]]
+    """The lines of an edit, each with its sign; empty if the call is no edit."""
+    left_out: str
+    """What is not shown, and where it is; empty if all is shown."""
+
+
+def view(waiting: Waiting) -> View:
+    """The view of a call. It reads the file that the call would overwrite, so it may wait for a disk."""
+    size, is_cut = max(waiting.size, len(waiting.call)), len(waiting.call) < waiting.size
+    try:
+        call = from_json(waiting.call, allow_partial="trailing-strings" if is_cut else False)
+        arguments = dict(call.get("arguments") or {})
+    except (ValueError, TypeError, AttributeError):
+        call, arguments = {"tool": "a call that cannot be read"}, {"call": waiting.call.decode("utf-8", "replace")}
+    diff, compared = ([], set()) if is_cut else _diff(arguments, str(waiting.about.get("directory") or ""))
+    shown = []
+    for name, value in arguments.items():
+        if name not in compared:
+            text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2)
+            is_cut = is_cut or len(text) > MOST_SHOWN
+            shown.append((plain(name), plain(text[:MOST_SHOWN])))
+    left_out = f"This call is too large to be shown here: {size} bytes." if is_cut else ""
+    return View(waiting.id, plain(str(call.get("tool"))), [*_facts(waiting, call)], shown, diff, left_out)
+
+
+def _facts(waiting: Waiting, call: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    about, meta = waiting.about, call.get("meta") or {}
+    program = f"{about.get('program') or 'a program'} (pid {about.get('pid')})"
+    source = f" of {about['source']}" if about.get("source") else ""
+    rule = ", ".join(f"{name} {value}" for name, value in (about.get("filter") or {}).items()) or "every call"
+    facts = {
+        "where": about.get("directory"),
+        "agent": " ".join(filter(None, [meta.get("AgentID"), meta.get("Source"), f"in {program}"])),
+        "session": meta.get("SessionKey"),
+        "asked": f"by hook {about.get('hook')}{source}, which asks about {rule}",
+        "kind": call.get("tool_kind"),
+        "paths": ", ".join(map(str, call.get("affected_paths") or ())),
+        "context": json.dumps(call["context"], ensure_ascii=False) if call.get("context") else "",
+        "time left": f"{max(0, round(waiting.until - time.time()))} s",
+    }
+    return ((name, plain(str(value)[:MOST_SHOWN])) for name, value in facts.items() if value)
+
+
+def _diff(arguments: Mapping[str, Any], directory: str) -> tuple[list[tuple[str, str]], set[str]]:
+    """The lines of an edit, and the names of the arguments that they show; nothing if the call is no edit of a usual form."""
+    for old, new in _OLD_AND_NEW:
+        if isinstance(arguments.get(old), str) and isinstance(arguments.get(new), str):
+            return _compared(arguments[old], arguments[new], {old, new}, "the text that it replaces")
+    path = next((arguments[name] for name in _PATHS if isinstance(arguments.get(name), str)), "")
+    new = next((name for name in _NEW if isinstance(arguments.get(name), str)), "")
+    if path and new and directory:
+        file = os.path.join(directory, path)
+        try:
+            before = read_regular(file, MOST_COMPARED).decode()
+        except (OSError, ValueError):
+            return [], set()
+        return _compared(before, arguments[new], {new}, file)
+    return [], set()
+
+
+def _compared(old: str, new: str, names: set[str], what: str) -> tuple[list[tuple[str, str]], set[str]]:
+    before, after = old.split("\n"), new.split("\n")  # other ends of lines are shown as escapes
+    if len(old) + len(new) > MOST_COMPARED * 2 or len(before) + len(after) > MOST_LINES:
+        return [], set()
+    rows = [*difflib.unified_diff(before, after, n=3, lineterm="")][2:]
+    if not rows or sum(map(len, rows)) > MOST_SHOWN:
+        return [], set()
+    return [("@", plain(f"compared with {what}")), *((row[0], plain(row[1:])) for row in rows)], names

@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+import time
+
+import anyio
+import pytest
+
+from picohook.ext.approvals.presence import Presence
+from picohook.ext.approvals.queue import Queue, Waiting
+
+
+@pytest.fixture(autouse=True)
+def state(tmp_path, monkeypatch):
+    """The user's directory for state, which is empty."""
+    place = tmp_path / "state"
+    place.mkdir()
+    monkeypatch.setenv("XDG_STATE_HOME", str(place))
+    return place
+
+
+@pytest.fixture
+def queue(state):
+    """The queue, as a person's program opens it."""
+    made = Queue()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def presence(queue):
+    """The presence of a host that lives."""
+    made = Presence(queue.directory)
+    yield made
+    made.close()
+
+
+def a_call(call=b'{"tool":"bash","arguments":{"command":"ls"}}', lasts=60.0, **about):
+    return Waiting(call, time.time() + lasts, about)
+
+
+async def come(queue, count=1):
+    """The calls that wait, once there are so many."""
+    while True:
+        waiting = queue.waiting()
+        if len(waiting) == count:
+            return waiting
+        await anyio.sleep(0.01)

@@ -1,0 +1,192 @@
+"""`picohook approvals`: in a terminal, as a list, as JSON, and for programs that answer."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import select
+from contextlib import contextmanager
+
+import pytest
+from program import PATIENCE, read_line
+
+from picohook.ext.approvals.presence import Presence
+from picohook.ext.approvals.queue import Answer, Queue
+
+from .conftest import a_call
+
+LS = a_call().call
+ODD = json.dumps(
+    {"tool": "b\u0430sh", "arguments": {"command": "rm \x1b[2J \u202e"}, "meta": {"AgentID": "coder"}},
+    ensure_ascii=False,
+).encode()
+EDIT = json.dumps(
+    {"tool": "edit", "arguments": {"file_path": "a.py", "old_string": "one\ntwo", "new_string": "one\n2"}}
+).encode()
+
+
+@pytest.fixture
+def queue(project):
+    made = Queue(str(project.home / ".local/state/picohook/approvals"))
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def put(queue):
+    """Adds calls of a host that lives."""
+    presence = Presence(queue.directory)
+
+    def put(*calls, lasts=60.0):
+        made = [a_call(call, lasts, hook="person", program="agent", pid=7) for call in calls]
+        for one in made:
+            queue.put(presence.name, one)
+        return [one.id for one in made]
+
+    yield put
+    presence.close()
+
+
+class Terminal:
+    """A person at a terminal."""
+
+    def __init__(self, ours):
+        self.ours, self.seen = ours, ""
+
+    def sees(self, text):
+        """Wait for this text. Returns what came before it."""
+        while text not in self.seen:
+            assert select.select([self.ours], [], [], PATIENCE)[0], f"no {text!r} in {self.seen!r}"
+            self.seen += os.read(self.ours, 65536).decode()
+        before, _, self.seen = self.seen.partition(text)
+        return re.sub(r"\x1b\[[\d;]*m", "", before)  # without colours
+
+    def types(self, text):
+        os.write(self.ours, text.encode())
+
+
+@contextmanager
+def terminal(project, *options):
+    ours, theirs = pty.openpty()
+    with project.start("approvals", *options, stdin=theirs, stdout=theirs, stderr=theirs, starts=True) as process:
+        os.close(theirs)
+        yield Terminal(ours)
+        assert process.wait(PATIENCE) == 0
+    os.close(ours)
+
+
+def test_a_person_works_through_the_list(project, queue, put):
+    calls = put(LS, ODD, EDIT, LS)
+    with terminal(project) as person:
+        first = person.sees("> ")
+        assert re.search(r"command:\s+ls\s", first)
+        assert "by hook person, which asks about every call" in first
+        assert "3 more in the queue" in first
+        person.types("y\n")
+        second = person.sees("> ")
+        assert r"b\u0430sh" in second
+        assert r"rm \x1b[2J \u202e" in second
+        assert not {"\x1b", "\u202e"} & {*second}
+        assert "coder in agent (pid 7)" in second
+        person.types("n use git mv\n")
+        third = person.sees("> ")
+        assert re.search(r"- two\s+\+ 2", third)
+        person.types("perhaps\n")
+        person.sees("not understood: perhaps")
+        person.sees("> ")
+        person.types("s\n")
+        person.sees("> ")
+        person.types("n\n")
+        person.sees("no other call waits")
+    said = [queue.find(call).answer for call in calls]
+    assert [one and (one.yes, one.reason) for one in said] == [(True, ""), (False, "use git mv"), None, (False, "")]
+    assert re.fullmatch(r"the terminal \d+, by \S+", said[0].by)
+
+
+def test_a_call_that_is_answered_elsewhere_is_said_to_be_and_the_next_one_is_shown(project, queue, put):
+    first, second = put(LS, LS)
+    with terminal(project) as person:
+        person.sees(f"{first}  bash")
+        person.sees("> ")
+        queue.answer(first, Answer(False, "", "the page"))
+        person.sees(f"{first} was answered already: no, by the page")
+        person.sees(f"{second}  bash")
+        person.sees("> ")
+        person.types("q\n")
+    assert queue.find(second).answer is None
+
+
+def test_what_was_typed_before_the_question_is_no_answer(project, queue, put):
+    [call] = put(LS)
+    with terminal(project) as person:
+        person.types("y\n")
+        person.sees("> ")
+        assert queue.find(call).answer is None
+        person.types("n\n")
+        person.sees("no call waits")
+    assert queue.find(call).answer.yes is False
+
+
+def test_with_watch_the_bell_rings_when_a_call_comes(project, queue, put):
+    with terminal(project, "--watch") as person:
+        person.sees("no call waits")
+        [call] = put(LS)
+        person.sees("\a")
+        person.sees("> ")
+        person.types("y\n")
+        person.sees("no call waits")
+        person.types("q\n")
+    assert queue.find(call).answer.yes is True
+
+
+def test_elsewhere_it_is_a_list(project, put):
+    assert project("approvals").out == "no call waits\n"
+    [call] = put(ODD)
+    out = project("approvals").out
+    assert out.splitlines()[0].split() == ["id", "tool", "arguments", "time", "left"]
+    assert call in out
+    assert r"command: rm \x1b[2J \u202e" in out
+
+
+def test_as_json_it_has_the_call_and_where_it_comes_from(project, put):
+    [call] = put(ODD)
+    [one] = project("approvals", "--json").lines
+    assert (one["id"], one["state"], one["hook"], one["pid"]) == (call, "waiting", "person", 7)
+    assert one["call"] == json.loads(ODD)
+
+
+def test_a_program_can_watch_and_answer(project, queue, put):
+    with project.start("approvals", "--watch", "--json") as watching:
+        first, second = put(LS, LS)
+        assert [json.loads(read_line(watching.stdout))["id"] for _ in range(2)] == [first, second]
+        yes = project("approvals", "answer", first, "--yes")
+        assert (yes.code, yes.out) == (0, f"{first}: yes\n")
+        ended = json.loads(read_line(watching.stdout))
+        assert (ended["id"], ended["state"], ended["answer"]["yes"]) == (first, "answered", True)
+    no = project("approvals", "answer", second, "--no", "use git mv")
+    assert no.out == f"{second}: no\n"
+    assert (queue.find(first).answer.yes, queue.find(second).answer.reason) == (True, "use git mv")
+    again = project("approvals", "answer", first, "--yes")
+    assert (again.code, again.err[:50]) == (1, f"Error: {first} was answered already: yes, by th")
+
+
+def test_an_answer_without_a_side_is_refused(project, put):
+    [call] = put(LS)
+    for arguments, why in (([], "say --yes or --no"), (["--yes", "x"], "a reason is for --no: the model is told it")):
+        done = project("approvals", "answer", call, *arguments)
+        assert done.code == 2
+        assert why in done.err
+
+
+def test_one_call_is_shown_whole(project, put):
+    large = json.dumps({"tool": "write", "arguments": {"content": "x" * 100_000 + "END"}}).encode()
+    [call] = put(large)
+    assert "END" not in project("approvals").out
+    out = project("approvals", "show", call).out
+    assert "too large to be shown here: 100" in out
+    assert 'END"}}' in out
+    assert project("approvals", "show", call, "--json").json["call"] == json.loads(large)
+    unknown = project("approvals", "show", "x")
+    assert (unknown.code, unknown.err) == (1, "Error: no call x is in the queue: see picohook approvals\n")

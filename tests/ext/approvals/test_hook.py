@@ -1,0 +1,297 @@
+"""A hook whose calls wait in the queue: what a person answers decides, and nothing else is a yes."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import subprocess
+
+import anyio
+import loops
+import preloaded
+import pytest
+from rows import each
+
+from picohook import ConfigError, HookSpec, Host, ToolCall
+from picohook.config import load
+from picohook.ext.approvals import database
+from picohook.ext.approvals.queue import Answer
+from picohook.testing import RecordingHost
+
+from .conftest import come
+
+pytestmark = pytest.mark.anyio
+anyio_backend = loops.both
+
+CALL = ToolCall(tool="bash", arguments={"command": "ls"})
+
+
+def asking(timeout=60.0, **settings):
+    return RecordingHost([HookSpec(name="person", approver="queue", approval_timeout=timeout, **settings)])
+
+
+class Asked:
+    """Calls that wait in tasks, and their outcomes."""
+
+    def __init__(self, host, group):
+        self.host, self.group = host, group
+        self.outcomes = {}
+
+    def __call__(self, name, call=CALL):
+        async def ask():
+            self.outcomes[name] = await self.host.approve_tool(call)
+
+        self.group.start_soon(ask)
+
+
+@each(
+    ("answer", "approved", "reason"),
+    [
+        (Answer(True, "", "the page"), True, ""),
+        (Answer(False, "", "the page"), False, "the user said no"),
+        (Answer(False, "use git mv", "the page"), False, "the user said: use git mv"),
+    ],
+)
+async def test_a_call_waits_until_a_person_answers(queue, answer, approved, reason):
+    async with asking() as host, anyio.create_task_group() as group:
+        ask = Asked(host, group)
+        ask("one")
+        [waiting] = await come(queue)
+        assert json.loads(waiting.call)["arguments"] == {"command": "ls"}
+        assert waiting.about["hook"] == "person"
+        assert waiting.about["pid"] == os.getpid()
+        queue.answer(waiting.id, answer)
+    outcome = ask.outcomes["one"]
+    assert (outcome.approved, outcome.reason) == (approved, reason)
+    assert outcome.trail[0].reason == ("approved through the page" if approved else reason)
+
+
+async def test_each_call_gets_its_own_answer_in_any_order(queue):
+    async with asking() as host, anyio.create_task_group() as group:
+        ask = Asked(host, group)
+        for number in range(20):
+            ask(number, ToolCall(tool="bash", arguments={"number": number}))
+        for waiting in reversed(await come(queue, 20)):
+            number = json.loads(waiting.call)["arguments"]["number"]
+            queue.answer(waiting.id, Answer(number % 2 == 0, "", ""))
+    assert {number: outcome.approved for number, outcome in ask.outcomes.items()} == {
+        number: number % 2 == 0 for number in range(20)
+    }
+
+
+async def test_two_hosts_and_one_yes_are_one_run(queue):
+    async with asking(0.5) as first, asking(0.5) as second, anyio.create_task_group() as group:
+        asks = [Asked(host, group) for host in (first, second)]
+        for ask in asks:
+            ask("same")
+        calls = await come(queue, 2)
+        assert len({one.call for one in calls}) == 1
+        queue.answer(calls[1].id, Answer(True, "", ""))
+    assert sorted(ask.outcomes["same"].approved for ask in asks) == [False, True]
+
+
+async def test_a_call_that_nobody_answers_in_time_is_denied_and_its_reason_says_so(queue):
+    async with asking(2) as host:
+        outcome = await host.approve_tool(CALL)
+        assert (outcome.approved, outcome.reason) == (False, "nobody answered within 2 s")
+        assert outcome.reason_for_llm == outcome.reason
+        assert await come(queue, 0) == []
+
+
+async def test_a_call_whose_caller_has_gone_leaves_the_queue(queue):
+    async with asking() as host:
+        async with anyio.create_task_group() as group:
+            group.start_soon(host.approve_tool, CALL)
+            [waiting] = await come(queue)
+            group.cancel_scope.cancel()
+        await come(queue, 0)
+        assert queue.find(waiting.id).end == f"{waiting.id} waits no more: its caller has gone"
+
+
+async def test_a_host_that_ends_takes_its_calls_with_it(queue):
+    async with anyio.create_task_group() as group, asking() as host:
+        group.start_soon(host.approve_tool, CALL)
+        await come(queue)
+        group.cancel_scope.cancel()
+    assert queue.waiting() == []
+    assert [name for name in os.listdir(queue.directory) if name.endswith(".alive")] == []
+
+
+async def test_a_queue_that_cannot_be_used_denies(queue, state):
+    os.chmod(queue.path, 0o644)
+    async with asking() as host:
+        outcome = await host.approve_tool(CALL)
+        assert outcome.approved is False
+        assert outcome.reason.startswith(f"hook person failed: {queue.path}: other users may open it")
+        os.chmod(queue.path, 0o600)
+        async with anyio.create_task_group() as group:  # the next call opens it anew
+            ask = Asked(host, group)
+            ask("next")
+            [waiting] = await come(queue)
+            queue.answer(waiting.id, Answer(True, "", ""))
+        assert ask.outcomes["next"].approved is True
+
+
+@each(
+    ("harm", "why"),
+    [
+        (lambda queue: os.unlink(queue.path), "No such file"),
+        (lambda queue: change(queue, "UPDATE calls SET call = x'7b7d', state = 'answered', yes = 1"), "was changed"),
+        (lambda queue: change(queue, "DROP TABLE calls"), "no such table"),
+    ],
+)
+async def test_harm_to_the_file_is_a_denial(queue, harm, why):
+    async with asking() as host, anyio.create_task_group() as group:
+        ask = Asked(host, group)
+        ask("one")
+        await come(queue)
+        harm(queue)
+    outcome = ask.outcomes["one"]
+    assert outcome.approved is False
+    assert why in outcome.reason
+    queue.close()
+    for name in os.listdir(queue.directory):
+        os.unlink(os.path.join(queue.directory, name))
+    queue.__init__()
+
+
+def change(queue, statement):
+    changing = sqlite3.connect(queue.path)
+    changing.execute(statement)
+    changing.commit()
+    changing.close()
+
+
+@each("answer", ["'yes'", "2", "'1'", "1.5", "x'01'"])
+async def test_a_yes_of_another_form_is_a_no(queue, answer):
+    async with asking() as host, anyio.create_task_group() as group:
+        ask = Asked(host, group)
+        ask("one")
+        await come(queue)
+        change(queue, f"UPDATE calls SET state = 'answered', yes = {answer}")
+    assert ask.outcomes["one"].approved is (answer == "'1'")  # which SQLite stores as the number
+
+
+async def test_a_file_that_another_program_keeps_locked_denies_a_new_call_and_loses_none_that_waits(queue, monkeypatch):
+    monkeypatch.setattr(database, "PATIENCE", 0.05)
+    async with asking() as host, anyio.create_task_group() as group:
+        ask = Asked(host, group)
+        ask("first")
+        [first] = await come(queue)
+        queue._db.execute("BEGIN IMMEDIATE")
+        ask("second")
+        while "second" not in ask.outcomes:
+            await anyio.sleep(0.01)
+        queue._db.execute("ROLLBACK")
+        queue.answer(first.id, Answer(True, "", ""))
+    assert ask.outcomes["first"].approved is True
+    assert ask.outcomes["second"].approved is False
+    assert "database is locked" in ask.outcomes["second"].reason
+
+
+async def test_the_event_loop_goes_on_while_another_program_keeps_the_file_locked(queue):
+    async with asking() as host:
+        queue._db.execute("BEGIN IMMEDIATE")
+        rounds = 0
+        with anyio.move_on_after(0.2):
+            async with anyio.create_task_group() as group:
+                group.start_soon(host.approve_tool, CALL)
+                while True:
+                    await anyio.sleep(0)
+                    rounds += 1
+        queue._db.execute("ROLLBACK")
+    assert rounds > 10
+
+
+HOST = """
+import anyio
+from picohook import HookSpec, Host, ToolCall
+
+async def main():
+    async with Host([HookSpec(name="person", approver="queue")]) as host:
+        await host.approve_tool(ToolCall(tool="theirs"))
+
+anyio.run(main)
+"""
+
+
+async def test_the_calls_of_a_host_that_was_killed_leave_the_queue_and_those_of_others_are_answered(queue, write):
+    host_of_another_process = [preloaded.program("python"), str(write("host.py", HOST))]
+    async with asking() as host, anyio.create_task_group() as group:
+        with subprocess.Popen(host_of_another_process) as process:
+            [theirs] = await come(queue)
+            ask = Asked(host, group)
+            ask("mine")
+            _, mine = await come(queue, 2)
+            process.kill()
+        while queue.count() == 2:
+            queue.remove_dead()
+            await anyio.sleep(0.01)
+        assert [one.id for one in queue.waiting()] == [mine.id]
+        assert queue.find(theirs.id).state == "gone"
+        queue.answer(mine.id, Answer(True, "", ""))
+    assert ask.outcomes["mine"].approved is True
+
+
+async def test_a_flood_is_answered(queue):
+    async with asking(600) as host, anyio.create_task_group() as group:
+        ask = Asked(host, group)
+        for number in range(200):
+            ask(number)
+        calls = await come(queue, 200)
+        for one in calls:
+            queue.answer(one.id, Answer(True, "", ""))
+    assert len(ask.outcomes) == 200
+    assert all(outcome.approved for outcome in ask.outcomes.values())
+
+
+async def test_the_tool_runs_after_a_yes_and_not_after_a_no(queue):
+    ran = []
+    async with asking() as host:
+        for yes in (True, False):
+            async with anyio.create_task_group() as group:
+                group.start_soon(host.run_tool, CALL, lambda call: ran.append(call.tool))
+                [waiting] = await come(queue)
+                assert ran == ["bash"] * (not yes)
+                queue.answer(waiting.id, Answer(yes, "", ""))
+            assert ran == ["bash"]
+
+
+async def test_a_configuration_names_it_by_its_key(write, queue):
+    path = write(
+        "picohook.toml", '[hooks.person]\napprover = "queue"\nstages = ["approve_tool"]\nfilter = {tool = "bash"}\n'
+    )
+    [spec] = load(path).hooks
+    assert (spec.stages, spec.approval_timeout, spec.kind, spec.runs) == (("approve_tool",), 600.0, "approver", "queue")
+    async with Host.from_config(path) as host, anyio.create_task_group() as group:
+        assert (await host.approve_tool(ToolCall(tool="read"))).approved is True  # its filter does not match
+        ask = Asked(host, group)
+        ask("one")
+        [waiting] = await come(queue)
+        assert waiting.about["filter"] == {"tool": "bash"}
+        assert waiting.about["source"] == str(path)
+        queue.answer(waiting.id, Answer(True, "", ""))
+    assert ask.outcomes["one"].approved is True
+
+
+@each(
+    ("table", "complaint"),
+    [
+        ('approver = "page"', 'hooks.a.approver: "page" is not one of queue'),
+        (
+            'approver = "queue"\nstages = ["before_tool"]',
+            'hooks.a.stages: must be ["approve_tool"]: a person is asked for approval and nothing else',
+        ),
+        (
+            'approver = "queue"\nnotify = "ntfy publish"',
+            'hooks.a.notify: give a list, one element an argument: ["ntfy", "publish"]',
+        ),
+        ('approver = "queue"\nnotify = ["", "a"]', "hooks.a.notify: the program's name is empty"),
+    ],
+)
+async def test_a_mistake_is_named(write, table, complaint):
+    path = write("picohook.toml", "[hooks.a]\n" + table + '\nstages = ["approve_tool"]\n' * ("stages" not in table))
+    with pytest.raises(ConfigError) as caught:
+        load(path)
+    assert [str(problem).removeprefix(f"{path}: ") for problem in caught.value.problems] == [complaint]
