@@ -1,10 +1,11 @@
 """Builds the documentation as a site: `python docs/site/pages.py [--serve]`.
 
-The pages in `docs/` are written for a reader of the repository. Their copies for the site differ in three ways: a link to a file
+The pages in `docs/` are written for a reader of the repository. Their copies for the site differ in four ways: a link to a file
 outside of `docs/` is plain text, because the site lacks the file; a word after the title of a block of code, which is for the
-tests, is left out; and a picture stands in its page, so that it follows the theme's colours. Zensical makes HTML of the copies.
-The HTML is checked then: what GitHub shows as a list or as code, and this site as text, ends the build. So does a link or an anchor that does
-not exist, and an address of another site from which a page would load something.
+tests, is left out; a picture stands in its page, so that it follows the theme's colours; and a long word in a table may be broken
+after its underscores. Zensical makes HTML of the copies. The HTML is checked then: what GitHub shows as a list or as code, and this
+site as text, ends the build. So does a link or an anchor that does not exist, and an address of another site from which a page would
+load something.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ FOR_TESTS = re.compile(r'^(```\w+ title="[^"]+") \w+$', re.MULTILINE)
 LINK = re.compile(r"\[([^\]\n]+)\]\(((?:\.\./)+[^)\s#]*)(#[^)\s]*)?\)")
 PICTURE = re.compile(r"!\[([^\]]*)\]\(((?:\.\./)?pictures/[^)\s]+\.svg)\)")
 STYLE = re.compile(r"<style>.*?</style>", re.DOTALL)
+ROW, LONG = re.compile(r"^\|.*", re.MULTILINE), re.compile(r"(?<!`)\b\w{40,}\b(?!`)")
+"""A row of a table, and a word in it that may be broken after its underscores: it would leave no room for other columns."""
 LIST = re.compile(r"^.*\n *(?:[-*+]|1\.) .*", re.MULTILINE)
 
 
@@ -48,7 +51,8 @@ def prepare() -> list[str]:
         wrong += [f"{path.relative_to(DOCS)}: {raw[0]!r} begins no block of code" for raw in FENCE.finditer(text)]
         target.write_text(text)
     PAGES.mkdir(parents=True, exist_ok=True)
-    shutil.copy(APART / "disk.js", PAGES / "disk.js")
+    for script in APART.glob("*.js"):
+        shutil.copy(script, PAGES / script.name)
     (PAGES / "style.css").write_text((APART / "style.css").read_text() + pictures.FOR_SITE)
     return wrong
 
@@ -63,7 +67,11 @@ def copy_of(text: str, path: Path) -> str:
         svg = STYLE.sub("", (path.parent / picture[2]).read_text()).strip()
         return f'<figure class="picture" role="img" aria-label="{picture[1]}">{svg}</figure>'
 
-    return PICTURE.sub(drawn, FOR_TESTS.sub(r"\1", LINK.sub(kept, text)))
+    def parted(row: re.Match[str]) -> str:
+        return LONG.sub(lambda word: word[0].replace("_", "_<wbr>"), row[0])
+
+    text = ROW.sub(parted, FOR_TESTS.sub(r"\1", LINK.sub(kept, text)))
+    return PICTURE.sub(drawn, text)
 
 
 class Page(HTMLParser):

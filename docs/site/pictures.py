@@ -74,12 +74,12 @@ class Picture:
 def call() -> Picture:
     """An agent, the host and its hooks around one tool call."""
     p = Picture(480, 312, "An agent asks picohook before it runs a tool, and picohook asks each hook in order, with a deadline")
-    p.box(4, 95, 110, 100, "your agent", "wants to run", "rm -rf build", kind="blue")
+    p.box(4, 95, 96, 100, "your agent", "wants to run", "rm -rf build", kind="blue")
     p.box(192, 10, 102, 280, "picohook", "asks in order", "limits time", "checks answers", "restarts, kills")
-    p.arrow((114, 128), (190, 128))
-    p.text(153, 118, "before_tool", "code", "middle")
-    p.arrow((192, 165), (116, 165))
-    p.text(153, 185, "the answer", "small", "middle")
+    p.arrow((100, 128), (190, 128))
+    p.text(146, 118, "before_tool", "code", "middle")
+    p.arrow((192, 165), (102, 165))
+    p.text(146, 185, "the answer", "small", "middle")
     hooks = [
         ("guard.py", "changes the call", "green"),
         ("policy (Go)", "denies: a reason", "red"),

@@ -24,9 +24,12 @@ const scrolls = one => one && (["auto", "scroll"].includes(getComputedStyle(one)
 const wide = [...document.querySelectorAll(".md-content *")].filter(one => one.getBoundingClientRect().right > room + 1);
 const rows = new Set([...document.querySelectorAll(".md-tabs__item")].map(one => one.offsetTop));
 const small = [...document.querySelectorAll(".md-content code")].filter(one => parseFloat(getComputedStyle(one).fontSize) < 12);
+const cells = [...document.querySelectorAll(".md-content td")].filter(one => one.textContent.trim());
+const squeezed = cells.filter(one => room < 600 ? getComputedStyle(one).display !== "block" : one.clientWidth < 40);
 return [
   ...wide.filter(one => !scrolls(one.parentElement)).map(one => `too wide: ${one.outerHTML.slice(0, 80)}`),
   ...(rows.size > 1 ? ["a menu in two rows"] : []),
+  ...squeezed.map(one => `a cell too narrow: ${one.textContent}`),
   ...small.map(one => `letters too small: ${one.textContent}`),
 ];
 """

@@ -62,3 +62,13 @@ def test_the_copy_of_a_page_has_no_link_to_a_file_that_the_site_lacks():
     )
     copy = 'See the example, [the page](../index.md) and:\n\n```toml title="x"\n```\n'
     assert pages.copy_of(text, page) == copy
+
+
+def test_a_long_word_in_a_table_may_be_broken_after_its_underscores():
+    name = "test_a_name_that_is_longer_than_its_column_can_be"
+    text = f"{name}\n\n| shown by |\n|---|\n| [{name}](../../tests/a.py) and short_name |\n"
+    broken = name.replace("_", "_<wbr>")
+    assert (
+        pages.copy_of(text, pages.DOCS / "how-to/audit.md")
+        == f"{name}\n\n| shown by |\n|---|\n| {broken} and short_name |\n"
+    )
