@@ -66,7 +66,7 @@ def browser(tmp_path_factory):
         yield running
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1200)
 def test_no_page_is_wider_than_its_screen_and_code_can_be_read(site, browser):
     wrong = []
     for page in sorted(set(site.rglob("*.html")) - {site / "404.html"}):  # which a server shows, not a disk
