@@ -33,6 +33,7 @@ TABLES = {
     "defaults": "Defaults",
     "audit": "AuditTable",
     "grants": "GrantsTable",
+    "guards": "GuardsTable",
     "proof_of_life": "ProofOfLife",
     "model": "ModelTable",
     "nats": "NatsSettings",

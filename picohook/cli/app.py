@@ -50,6 +50,8 @@ ORDER = (
     "mcp",
     "shim",
     "drill",
+    "guard",
+    "explain",
     "control",
     "top",
     "trace",

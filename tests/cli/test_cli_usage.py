@@ -21,6 +21,8 @@ COMMANDS = {
     "mcp": "-- COMMAND...",
     "shim": "VENDOR",
     "drill": "AGENT",
+    "guard": "",
+    "explain": "[LINE]",
     "control": "COMMAND [ARGS]...",
     "top": "",
     "trace": "RECORD",

@@ -26,7 +26,7 @@ LOADER = (
 STAGES = ", ".join(get_args(StageName))
 NEITHER = f"is never asked and never told: it has neither stages nor observe (known: {STAGES})"
 NAMED = "each hook has a table with its name: [hooks.NAME]"
-KNOWN = "known: $schema, defaults, hooks, audit, foreign, grants, model, nats, picoclaw, proof_of_life"
+KNOWN = "known: $schema, defaults, hooks, audit, foreign, grants, guards, model, nats, picoclaw, proof_of_life"
 
 
 @pytest.mark.parametrize(

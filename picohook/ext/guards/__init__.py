@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from ...extension import Extension, Lazy, Option
+from ...extension import Command, Extension, Lazy, Option
 
 extension = Extension(
     name="guards",
+    uses=("vendors",),
+    tables={"guards": Lazy("picohook.ext.guards.table:GuardsTable")},
+    commands={
+        "guard": Command(Lazy("picohook.ext.guards.command:app"), "List the rules of guards, or test them."),
+        "explain": Command(Lazy("picohook.ext.guards.explain:app"), "Show what guards read in a call, and decide."),
+    },
     options={
         "doctor --mutate": Option(
             Lazy("picohook.ext.guards.doctor:mutations"),
             "Put commands that a gate stops into other clothes, and name those that pass.",
+        ),
+        "shim --guards": Option(
+            Lazy("picohook.ext.guards.setup:switch_on"),
+            "Also set up guards in your own configuration, if it has none.",
         ),
     },
 )

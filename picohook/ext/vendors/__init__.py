@@ -25,7 +25,7 @@ extension = Extension(
     name="vendors",
     tables={"foreign": Lazy("picohook.ext.vendors.table:ForeignTable")},
     uses=("prompt",),
-    public=("tools", "dialects"),
+    public=("dialects", "dialogue", "tools"),
     dialects={
         "claude": _dialect(
             "claude",

@@ -18,7 +18,9 @@ from ....errors import PicohookError
 from ....protocol.codec import decode_value, encode
 from ....wire.regular_files import read_regular
 from ....wire.text import explain
+from .. import dialogue
 from ..alone.ask_host import GREETING, MOST_BYTES_OF_EVENT
+from ..dialogue import Dialogue
 from .deciding import Decider
 
 if TYPE_CHECKING:
@@ -131,6 +133,9 @@ class ShimHost:
         asked = self._asked[key] = _Asked()
         try:
             agent_event = self._vendor.read(question.event, event, question.cwd)
+            cwd = event.get("cwd")
+            stands = cwd if isinstance(cwd, str) and os.path.isabs(cwd) else question.cwd
+            dialogue.CURRENT.set(Dialogue(self._vendor.title, self._vendor.asks, stands))
             answer = await self._decider.answer(agent_event)
             output = self._vendor.show(question.event, answer, agent_event)
             asked.reply = ShimReply("done", encode(output) if output else b"")

@@ -1,0 +1,115 @@
+"""`picohook guard`: the packs and rules, their examples, and how well they do."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ...cli import output
+from ...cli.command import App, Json, require_file
+from ...errors import PicohookError
+from . import rules
+from .judge import ALL, Judge, Place
+from .rules import Rule
+
+app = App()
+Packs = Annotated[str, typer.Option("--packs", metavar="NAMES", help="The packs, with commas. Default: all.")]
+STAND = Place("/home/dev/shop", "/home/dev/shop", home="/home/dev")
+"""Where examples of rules are judged: in a project that does not exist."""
+
+
+def own_rules(config: Path | None) -> tuple[Mapping[str, Any], ...]:
+    """The rules in the `[guards]` table of a configuration. Raises `ConfigError`."""
+    if config is None:
+        return ()
+    from ...projects import layers
+
+    tables = [one.tables.get("guards") for one in layers.named(require_file(config)).configs]
+    return tuple(rule for table in tables if table is not None for rule in table.rule)
+
+
+@app.command()
+def guard(
+    packs: Packs = ",".join(ALL),
+    config: Annotated[
+        Path | None,
+        typer.Option("--config", metavar="FILE", help="Also the rules of this configuration.", show_default=False),
+    ] = None,
+    test: Annotated[bool, typer.Option("--test", help="Judge the examples of each rule.")] = False,
+    as_json: Json = False,
+) -> None:
+    """List the packs of guards and their rules, or test them.
+
+    --test judges the examples of each rule: a harmful one has to be stopped by it, and a harmless one has to pass. Exits with 1
+    if one is not.
+    """
+    judge = Judge([name for name in packs.split(",") if name], own=own_rules(config))
+    if test:
+        failed = list(failures(judge))
+        for one in failed:
+            output.error(one)
+        if failed:
+            raise typer.Exit(1)
+        count = sum(len(rule.harmful) + len(rule.harmless) for rule in judge.rules)
+        output.line(f"{len(judge.rules)} rules hold for their {count} examples")
+        return
+    for rule in judge.rules:
+        if as_json:
+            output.data(
+                {
+                    "pack": rule.pack,
+                    "id": rule.id,
+                    "severity": rule.severity,
+                    "decision": rule.decision,
+                    "owasp": rule.owasp,
+                    "why": rule.why,
+                    "instead": rule.instead,
+                    "example": shown(next(iter(rule.harmful), "")),
+                }
+            )
+    if not as_json:
+        _list(judge)
+
+
+def _list(judge: Judge) -> None:
+    pack = ""
+    for rule in judge.rules:
+        if rule.pack != pack:
+            pack = rule.pack
+            title = rules.pack(pack).title if pack != "own" else "Rules of your own"
+            output.line(f"{pack}: {title}", style="bold")
+        output.pairs([(rule.id, f"{rule.decision}, {rule.severity}: {shown(next(iter(rule.harmful), ''))}")])
+
+
+def shown(example: Any) -> str:
+    """An example in one line."""
+    if isinstance(example, str):
+        return example
+    return f"{example['tool']} " + " ".join(f"{name}={value!r}" for name, value in example["arguments"].items())
+
+
+def call_of(example: Any) -> tuple[str, Mapping[str, Any]]:
+    """The tool and the arguments of an example, which is a command or a table. Raises `PicohookError`."""
+    if isinstance(example, str):
+        return "Bash", {"command": example}
+    if not isinstance(example, dict) or not isinstance(example.get("arguments"), dict):
+        raise PicohookError(f"an example is a command, or a table with `tool` and `arguments`, and not {example!r}")
+    return str(example.get("tool")), example["arguments"]
+
+
+def failures(judge: Judge) -> Iterator[str]:
+    """Yields a sentence for each example of a rule that it does not hold for."""
+    for rule in judge.rules:
+        for example in rule.harmful:
+            verdict = judge.judge(*call_of(example), STAND)
+            if rule.id not in {found.rule.id for found in verdict.findings} or verdict.decision == "continue":
+                yield _failure(rule, example, "is not stopped by it")
+        for example in rule.harmless:
+            verdict = judge.judge(*call_of(example), STAND)
+            if verdict.decision != "continue":
+                yield _failure(rule, example, f"is stopped, by {verdict.rule}: {verdict.why}")
+
+
+def _failure(rule: Rule, example: Any, what: str) -> str:
+    return f"{rule.id}: {shown(example)} {what}"

@@ -1,0 +1,102 @@
+"""The hook of a guard: it judges each tool call, in a thread, because a judgement may look at files and ask git."""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import anyio.to_thread
+
+from ...hooks.base import Hook
+from ...model.decisions import CONTINUE, Deny, Pause
+from ..vendors import dialogue
+from .judge import Judge, Place
+from .memory import Memory
+
+if TYPE_CHECKING:
+    from ...hooks.base import HostServices, Question
+    from ...model.decisions import Decision
+    from ...model.events import Event
+    from ...model.payloads import ToolCall
+    from .judge import Verdict
+    from .table import GuardsSpec
+
+_ROOTS = (".git", ".picohook", "picohook.toml", ".hg", ".jj")
+THREADS = 4
+
+
+class GuardsHook(Hook):
+    """Judges tool calls. A call that a person has to approve goes to the host's approvers, or to the agent's own dialogue."""
+
+    spec: GuardsSpec
+
+    def __init__(self, spec: GuardsSpec) -> None:
+        super().__init__(spec)
+        self._memory = Memory()
+        self._judge = Judge(spec.packs, allow=spec.allow, undecided=spec.undecided, own=spec.rules)
+        self._project = root_of(os.getcwd())
+
+    def open(self, host: HostServices) -> None:
+        self._host = host
+        self._threads = anyio.CapacityLimiter(THREADS)
+
+    async def handle(self, question: Question[ToolCall]) -> Decision:
+        call, session = question.shared.payload, question.shared.payload.meta.session_key
+        agent = dialogue.CURRENT.get()
+        place = self._place(call, agent)
+        written = partial(self._memory.text, session)
+        with question.time_limit():
+            verdict = await anyio.to_thread.run_sync(
+                self._judge.judge,
+                call.tool,
+                call.arguments,
+                place,
+                written,
+                limiter=self._threads,
+                abandon_on_cancel=True,
+            )
+        if verdict.decision != "deny":
+            self._memory.note(session, verdict.reading.written)
+        return self._decision(verdict, call, agent)
+
+    def _place(self, call: ToolCall, agent: dialogue.Dialogue | None) -> Place:
+        """Where the call is made: as its context or the agent says, else in the host's own directory."""
+        context: dict[str, Any] = call.context or {}
+        told = context.get("cwd")
+        cwd = told if isinstance(told, str) and os.path.isabs(told) else agent.cwd if agent else os.getcwd()
+        project = context.get("project")
+        return Place(
+            cwd,
+            project if isinstance(project, str) and os.path.isabs(project) else self._project,
+            agent.agent if agent else "",
+        )
+
+    def _decision(self, verdict: Verdict, call: ToolCall, agent: dialogue.Dialogue | None) -> Decision:
+        if verdict.decision == "continue":
+            return CONTINUE
+        reason = f"{verdict.reason} ({verdict.rule})"
+        if verdict.decision == "deny":
+            return Deny(reason, severity=verdict.severity)
+        if self._host.has_approver(call, None):
+            return CONTINUE
+        if agent is not None and agent.asks:
+            return Pause(reason)
+        return Deny(f"{reason} It has to be approved by a person, and there is no approver.", severity=verdict.severity)
+
+    def notify(self, event: Event) -> None:
+        if event.kind == "session_end":
+            self._memory.forget(event.meta.session_key)
+
+
+def root_of(directory: str) -> str:
+    """The project around a directory: the nearest one with a repository or a configuration; else the directory itself."""
+    here = os.path.realpath(directory)
+    while True:
+        if any(os.path.exists(os.path.join(here, name)) for name in _ROOTS):
+            return here
+        above = os.path.dirname(here)
+        if above == here:
+            return directory
+        here = above

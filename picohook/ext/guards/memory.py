@@ -1,0 +1,52 @@
+"""The files that a session has written: if it starts one later, its text is read as if it stood in the call."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+from ...wire.regular_files import read_regular
+from .words import UNKNOWN
+
+MOST_SESSIONS = 64
+MOST_FILES = 256
+"""Files of one session. The oldest is forgotten first."""
+MOST_BYTES = 256_000
+"""The longest file that is read."""
+
+
+class Memory:
+    """The files that sessions have written."""
+
+    def __init__(self) -> None:
+        self._sessions: OrderedDict[str, OrderedDict[str, str]] = OrderedDict()
+
+    def note(self, session: str, written: dict[str, str]) -> None:
+        """A call of this session writes these files."""
+        if not written:
+            return
+        files = self._sessions.setdefault(session, OrderedDict())
+        self._sessions.move_to_end(session)
+        for path, text in written.items():
+            files[path] = text if len(text) <= MOST_BYTES else UNKNOWN
+            files.move_to_end(path)
+        while len(files) > MOST_FILES or sum(map(len, files.values())) > 4 * MOST_BYTES:
+            files.popitem(last=False)
+        if len(self._sessions) > MOST_SESSIONS:
+            self._sessions.popitem(last=False)
+
+    def forget(self, session: str) -> None:
+        """The session has ended."""
+        self._sessions.pop(session, None)
+
+    def text(self, session: str, path: str) -> str | None:
+        """The text of a file that this session wrote, as it is now; None if it wrote no such file, or no text."""
+        files = self._sessions.get(session)
+        if files is None or path not in files:
+            return None
+        try:
+            data = read_regular(path, MOST_BYTES)
+        except OSError:
+            return files[path]
+        if b"\0" in data:
+            return None  # a program that was compiled
+        return data.decode("utf-8", "replace")

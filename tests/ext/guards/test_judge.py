@@ -1,0 +1,217 @@
+"""What guards read in a call, and what they decide."""
+
+from __future__ import annotations
+
+import pack_table
+import pytest
+
+from picohook.ext.guards.command import STAND, failures
+from picohook.ext.guards.judge import ALL, Judge, Place
+from picohook.ext.guards.rules import GuardError
+
+JUDGE = Judge(ALL)
+
+
+def decided(command, judge=JUDGE, place=STAND):
+    verdict = judge.judge("Bash", {"command": command}, place)
+    return verdict.decision, verdict.rule
+
+
+def test_each_rule_holds_for_its_examples():
+    assert list(failures(JUDGE)) == []
+
+
+def test_the_page_of_the_rules_is_made_from_the_packs():
+    assert pack_table.PAGE.read_text(encoding="utf-8") == pack_table.page()
+
+
+def test_a_command_is_read_in_whatever_form_it_is_written():
+    for command in [
+        "rm -fr ~",
+        'rm -rf "$HOME"',
+        "rm --recursive --force $HOME/",
+        "r\\m -rf ~",
+        'r""m -r -f ~',
+        "X=-rf; rm $X ~",
+        "$'\\x72m' -rf ~",
+        "cd ~ && rm -rf *",
+        "cd /; rm -rf *",
+        "sudo -u root env A=1 nice -n 5 rm -rf ~",
+        "bash -c 'rm -rf ~'",
+        "bash -ec 'eval \"rm -rf ~\"'",
+        "echo 'rm -rf ~' | sh",
+        "sh <<'E'\nrm -rf ~\nE",
+        "bash <<< 'rm -rf ~'",
+        "echo ~ | xargs rm -rf",
+        "find ~ -delete",
+        "find ~ -exec rm -rf {} +",
+        "(rm -rf ~) &",
+        "if true; then rm -rf ~; fi",
+        "for d in ~; do rm -rf $d; done",
+        "f() { rm -rf $1; }; f ~",
+        "alias x='rm -rf ~'; x",
+        "rm -rf /home/dev/shop/../../dev",
+        "rm -rf //home/dev",
+        "rm -rf /proc/self/root/home/dev",
+        "python3 -c 'import shutil; shutil.rmtree(\"/home/dev\")'",
+        'node -e \'require("fs").rmSync("/home/dev", {recursive: true})\'',
+        "perl -e 'system(\"rm -rf ~\")'",
+        "rm >f -rf ~",
+        "true | while read x; do rm -rf ~; done",
+        "case a in a) rm -rf ~;; esac",
+        "echo $(rm -rf ~)",
+        'echo "`rm -rf ~`"',
+        "cat <<E; rm -rf ~\nx\nE",
+        "cat <<E\n$(rm -rf ~)\nE",
+        "git -c alias.x='!rm -rf ~' x",
+        "tar cf a.tar . --checkpoint-action=exec='rm -rf ~'",
+        "echo 'rm -rf ~' > x.sh; bash x.sh",
+        "timeout 5 busybox rm -rf ~",
+        "trap 'rm -rf ~' EXIT",
+        "watch rm -rf ~",
+        "awk 'BEGIN{system(\"rm -rf ~\")}'",
+    ]:
+        assert decided(command)[0] == "deny", command
+
+
+def test_a_mention_is_not_a_use():
+    for command in [
+        'echo "rm -rf /"',
+        "git commit -m 'never run rm -rf ~'",
+        "grep -rn 'rm -rf' .",
+        "cat > notes.md <<'E'\nrm -rf ~\n$(rm -rf ~)\nE",
+        "ls # rm -rf ~",
+        "git commit -m \"$(cat <<'E'\nfix: it's $(rm -rf /)\nE\n)\"",
+        "printf '%s\\n' 'git push --force'",
+        "f() { rm -rf ~; }; echo defined",
+    ]:
+        assert decided(command) == ("continue", ""), command
+
+
+def test_what_cannot_be_known_is_undecided():
+    for command in [
+        "$X -rf ~/x",
+        "{rm,-rf,/home/dev}",
+        'eval "$X"',
+        "echo cm0gLXJmIC8K | base64 -d | sh",
+        "echo hi\n\\rm -rf x",
+        'bash -c "$CODE"',
+        "a='b[$(rm c)]'; ((a))",
+        "fish -c 'rm -rf x'",
+        "rm\x00 -rf x",
+        "ls\rrm",
+        "echo \"${x:-'$(rm a)'}\"",
+        "a=$ rm b",
+        "if",
+        "(" * 200 + "ls" + ")" * 200,
+    ]:
+        assert decided(command) == ("ask", "undecided"), command
+
+
+def test_an_unknown_word_that_does_no_harm_is_no_reason_to_ask():
+    for command in [
+        'echo "$X"',
+        "ls $DIR",
+        'grep foo "$FILE"',
+        "cd $DIR && ls",
+        'git commit -m "$MESSAGE"',
+        "npm run $SCRIPT",
+    ]:
+        assert decided(command) == ("continue", ""), command
+
+
+def test_a_directory_is_judged_by_its_place():
+    for command, decision in [
+        ("rm -rf node_modules dist", "continue"),
+        ("rm -rf src", "ask"),
+        ("rm src/a.py", "continue"),
+        ("rm -rf /tmp/x", "continue"),
+        ("rm -rf /tmp/*", "ask"),
+        ("rm -rf .git", "deny"),
+        ("rm -rf ..", "deny"),
+        ("D=$(mktemp -d) && rm -rf $D", "continue"),
+        ('rm -rf "$X/y"', "ask"),
+        ('rm -rf "${X:?}/y"', "continue"),
+        ("cd build && rm -rf *", "continue"),
+        ("cd nowhere; rm -rf *", "deny"),
+    ]:
+        assert decided(command)[0] == decision, command
+
+
+def test_a_link_out_of_the_project_is_followed(tmp_path):
+    project = tmp_path / "project"
+    (tmp_path / "home" / "docs").mkdir(parents=True)
+    project.mkdir()
+    (project / "link").symlink_to(tmp_path / "home")
+    place = Place(str(project), str(project), home=str(tmp_path / "home"))
+    assert decided("rm -rf link/docs", place=place)[0] == "deny"
+    assert decided("rm link", place=place)[0] == "continue"
+
+
+def test_allow_is_read_as_a_call_and_never_reaches_the_pack_self():
+    judge = Judge(ALL, allow=["git push --force-with-lease *", "rm -rf src", "picohook trust *"])
+    assert decided("git push origin feature --force-with-lease", judge)[0] == "continue"
+    assert decided("git push --force-with-lease --force origin feature", judge)[0] == "ask"
+    assert decided("git push -f origin feature", judge)[0] == "ask"
+    assert decided("rm -r -f src", judge)[0] == "continue"
+    assert decided("rm -rf src tests", judge)[0] == "ask"
+    assert decided("rm -rf src > ~/.bashrc", judge)[0] == "deny"
+    assert decided("rm -rf src && rm -rf ~", judge)[0] == "deny"
+    assert decided("picohook trust .", judge)[0] == "deny"
+
+
+def test_an_allowed_call_that_is_no_plain_command_is_refused():
+    for line in ["ls | sh", "rm -rf $X; ls", "", "a > b"]:
+        with pytest.raises(GuardError, match=r"guards\.allow"):
+            Judge(allow=[line])
+
+
+def test_undecided_may_be_denied_or_continued():
+    assert decided("eval $X", Judge(undecided="deny"))[0] == "deny"
+    assert decided("eval $X", Judge(undecided="continue"))[0] == "continue"
+
+
+def test_a_rule_with_a_mistake_is_refused_with_its_name():
+    for given, message in [
+        ({"id": "a", "why": "x"}, "the rule a has a mistake"),
+        ({"id": "a", "why": "x", "run": ["ls"], "decision": "no"}, "`decision` is ask or deny"),
+        ({"id": "a", "why": "x", "run": ["ls"], "odd": 1}, "unknown keys: odd"),
+        ({"why": "x", "run": ["ls"]}, "rule 1 of own"),
+        ({"id": "a", "why": "x", "run": ["ls"], "when": "moon"}, "predicate"),
+    ]:
+        with pytest.raises(GuardError, match=message):
+            Judge(own=[given])
+
+
+def test_an_unknown_pack_is_refused_with_the_names_of_those_that_exist():
+    with pytest.raises(GuardError, match="no pack of guards named 'gti': there are shell, git"):
+        Judge(["gti"])
+
+
+def test_a_script_that_the_session_wrote_is_read_when_it_starts():
+    texts = {"/home/dev/shop/x.sh": "rm -rf ~", "/home/dev/shop/x.py": "import shutil\nshutil.rmtree('/home/dev')"}
+    for command in ["bash x.sh", "./x.sh", "source x.sh", "python3 x.py", "cd . && sh ./x.sh"]:
+        assert JUDGE.judge("Bash", {"command": command}, STAND, texts.get).decision == "deny", command
+    assert decided("bash x.sh")[0] == "continue"
+
+
+def test_tools_beside_the_shell_are_judged_by_their_fields():
+    for tool, arguments, decision in [
+        ("Write", {"file_path": "src/a.py", "content": "x"}, "continue"),
+        ("Write", {"file_path": "/etc/hosts", "content": "x"}, "deny"),
+        ("Read", {"file_path": "~/.ssh/id_rsa"}, "deny"),
+        ("Edit", {"file_path": ".claude/settings.json", "old_string": "a", "new_string": "b"}, "deny"),
+        ("apply_patch", {"input": "*** Begin Patch\n*** Delete File: /etc/passwd\n*** End Patch"}, "deny"),
+        ("WebFetch", {"url": "http://169.254.169.254/latest"}, "deny"),
+        ("mcp__files__read_file", {"path": "/home/dev/.aws/credentials"}, "deny"),
+        ("mcp__shell__run", {"command": "rm -rf ~"}, "deny"),
+        ("exec_command", {"cmd": "rm -rf *", "workdir": "/home/dev"}, "deny"),
+        ("write_stdin", {"session_id": 1, "chars": "rm -rf ~\n"}, "deny"),
+        ("write_stdin", {"session_id": 1, "chars": "rm -r"}, "ask"),
+        ("shell", {"command": ["bash", "-lc", "rm -rf ~"]}, "deny"),
+        ("Bash", {}, "ask"),
+        ("Bash", {"command": 7}, "ask"),
+        ("PowerShell", {"command": "Remove-Item -Recurse x"}, "ask"),
+        ("TodoWrite", {"todos": ["rm -rf ~"]}, "continue"),
+    ]:
+        assert JUDGE.judge(tool, arguments, STAND).decision == decision, (tool, arguments)
