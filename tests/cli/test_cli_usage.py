@@ -26,7 +26,7 @@ COMMANDS = {
     "control": "COMMAND [ARGS]...",
     "top": "",
     "trace": "RECORD",
-    "replay": "RECORD [-- COMMAND...]",
+    "replay": "[RECORD]... [-- COMMAND...]",
     "history": "[AGENT]...",
     "audit": "COMMAND [ARGS]...",
     "conformance": "-- COMMAND...",

@@ -7,7 +7,7 @@ from ...extension import Command, Extension, Lazy
 extension = Extension(
     name="history",
     uses=("vendors",),
-    public=("past", "redact"),
+    public=("command", "redact", "transcripts"),
     commands={
         "history": Command(
             Lazy("picohook.ext.history.command:app"), "Count the past tool calls of agents, and find unguarded ones."

@@ -6,6 +6,7 @@ from ...extension import Command, Extension, Lazy, Option
 
 extension = Extension(
     name="nats",
+    public=("answers",),
     kinds={"nats": Lazy("picohook.ext.nats.spec:NatsSpec")},
     tables={"nats": Lazy("picohook.ext.nats.settings:NatsSettings")},
     commands={

@@ -6,6 +6,7 @@ from ...extension import Command, Extension, Keyword, Lazy
 
 extension = Extension(
     name="record",
+    uses=("history", "nats"),
     keywords={
         "record": Keyword(
             Lazy("picohook.ext.record.part:RecordPart"),

@@ -118,36 +118,11 @@ class _ChainLines(Account[P]):
 
     def asked(self, hook: Hook, encoded: Encoded[P], asked: Asked[P]) -> None:
         self._begin(encoded.params() if encoded.payload is self._original else None)
-        entry, decision = asked.entry, asked.decision
-        line: dict[str, Any] = {
-            **self._of,
-            "hook": hook.name,
-            "action": decision.action,
-            "seconds": round(entry.duration, 6),
-            "failed": asked.entry.failure,
-            "error": entry.error,
-            "reason": decision.reason,
-            "feedback": decision.feedback if isinstance(decision, Retry) else "",
-            "notes": entry.notes.wire() if entry.notes is not None else None,
-            "result": None if asked.result is None else asked.result.wire(),
-            "retries": entry.retries,
-            "answer": _plain(asked.answer),
-        }
-        self._listener.write("answer", _without_defaults(line), self._params(asked.encoded))
+        self._listener.write("answer", self._of | answer_of(hook.name, asked), self._params(asked.encoded))
 
     def concluded(self, outcome: Outcome[P]) -> None:
         self._begin(None)
-        line: dict[str, Any] = {
-            **self._of,
-            "action": outcome.action,
-            "approved": outcome.approved,
-            "reason": outcome.reason,
-            "feedback": outcome.feedback,
-            "result": None if outcome.result is None else outcome.result.wire(),
-            "hook": outcome.hook,
-            "skipped": [entry.hook for entry in outcome.trail if entry.skipped],
-        }
-        self._listener.write("end", _without_defaults(line))
+        self._listener.write("end", self._of | end_of(outcome))
 
     def abandoned(self, error: BaseException) -> None:
         if self._written is not None:
@@ -164,6 +139,41 @@ class _ChainLines(Account[P]):
             return None
         self._written = encoded.payload
         return encoded.params()
+
+
+def answer_of(hook: str, asked: Asked[Any]) -> dict[str, Any]:
+    """Returns an `AnswerLine` without its time, its chain and the params after it."""
+    entry, decision = asked.entry, asked.decision
+    return _without_defaults(
+        {
+            "hook": hook,
+            "action": decision.action,
+            "seconds": round(entry.duration, 6),
+            "failed": asked.entry.failure,
+            "error": entry.error,
+            "reason": decision.reason,
+            "feedback": decision.feedback if isinstance(decision, Retry) else "",
+            "notes": entry.notes.wire() if entry.notes is not None else None,
+            "result": None if asked.result is None else asked.result.wire(),
+            "retries": entry.retries,
+            "answer": _plain(asked.answer),
+        }
+    )
+
+
+def end_of(outcome: Outcome[Any]) -> dict[str, Any]:
+    """Returns an `EndLine` without its time and its chain."""
+    return _without_defaults(
+        {
+            "action": outcome.action,
+            "approved": outcome.approved,
+            "reason": outcome.reason,
+            "feedback": outcome.feedback,
+            "result": None if outcome.result is None else outcome.result.wire(),
+            "hook": outcome.hook,
+            "skipped": [entry.hook for entry in outcome.trail if entry.skipped],
+        }
+    )
 
 
 def _plain(answer: Any) -> Any:
@@ -227,8 +237,11 @@ class Recorder(RecordListener):
             self._log.error("the record cannot be written, and ends here", path=self.path, why=writer.failure)
 
 
-def open_record(path: str) -> int:
-    """Returns a descriptor to write a record to. Only the owner may read the file. Raises `PicohookError`."""
+def open_record(path: str, beginning: bytes = BEGINNING, noun: str = "a record") -> int:
+    """Returns a descriptor to write a record to, or another file with its own beginning. Only the owner may read the file.
+
+    Raises `PicohookError`.
+    """
     try:
         special = os.path.exists(path) and not os.path.isfile(path)
         # A pipe is only written to: without a reader this is an error, and does not block the host's start for ever.
@@ -238,7 +251,7 @@ def open_record(path: str) -> int:
         raise _unwritable(path, error) from None
     try:
         if stat.S_ISREG(os.fstat(descriptor).st_mode):
-            _require_record(path, descriptor)
+            _require_own(path, descriptor, beginning, noun)
             os.fchmod(descriptor, 0o600)
             os.ftruncate(descriptor, 0)
         os.set_blocking(descriptor, True)
@@ -250,14 +263,14 @@ def open_record(path: str) -> int:
     return descriptor
 
 
-def _require_record(path: str, descriptor: int) -> None:
-    """Raise `PicohookError` unless this host alone writes the file, and it holds a record or nothing: it will be emptied."""
+def _require_own(path: str, descriptor: int, beginning: bytes, noun: str) -> None:
+    """Raise `PicohookError` unless only we write the file, and it is empty or begins as ours do: it will be emptied."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         raise PicohookError(f"{escape(path)} is being written by another host: name another file") from None
-    if os.pread(descriptor, len(BEGINNING), 0) not in {b"", BEGINNING}:
-        raise PicohookError(f"{escape(path)} exists, and is not a record: name another file")
+    if os.pread(descriptor, len(beginning), 0) not in {b"", beginning}:
+        raise PicohookError(f"{escape(path)} exists, and is not {noun}: name another file")
 
 
 def _unwritable(path: str, error: OSError) -> PicohookError:

@@ -1,7 +1,8 @@
-"""Asks hooks the questions of a record again, one after another, in the recorded order."""
+"""Asks hooks about past calls again, one after another, in their order, and compares the decisions."""
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -9,29 +10,26 @@ from typing import TYPE_CHECKING, Any
 from ...errors import PicohookError
 from ...model.spec import HookSpec, WholeModeSpec
 from ...wire import words
-from .facts import FACTS, FAILED, editable
+from .facts import FACTS, FAILED, editable, facts_of_outcome
 from .format import HookLine
-from .reader import (
-    Chain,
-    ChainAbandoned,
-    ChainEnded,
-    EventEmitted,
-    HookAnswered,
-    HookAsked,
-    Reader,
-    payload_of,
-)
-from .recorder import RecordListener
+from .reader import Chain, ChainAbandoned, ChainEnded, EventEmitted, HookAnswered, HookAsked, payload_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Collection, Iterable, Iterator
 
     from ...engine.engine import Engine
-    from ...model.payloads import Payload
+    from ...model.decisions import Outcome
+    from ...model.payloads import ToolCall
     from ...model.stages import Stage
+    from ...model.trail import TrailEntry
     from .reader import Entry
 
 Facts = dict[str, Any]
+
+NEWLY_DENIED, NEWLY_ALLOWED, OTHERWISE = "newly denied", "newly allowed", "changed otherwise"
+_ALLOWED = frozenset({words.CONTINUE, words.MODIFY, words.RESPOND, "approved"})
+_MOST_WAITING = 256
+"""Newly denied calls that wait for what became of them then."""
 
 
 @dataclass(slots=True)
@@ -73,23 +71,28 @@ def recorded_hooks(entries: Iterable[Entry]) -> dict[str, RecordedHook]:
     return dict(hooks)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Comparison:
-    """One decision, recorded and replayed."""
+    """One decision, then and now."""
 
-    line_number: int
-    """The line of the record with the question."""
-    stage: Stage[Any]
+    then: Chain
+    now: list[Outcome[Any]]
+    """The outcome; for a call of a transcript, those of before_tool and of approve_tool."""
     params: dict[str, Any]
     """The params that were asked about."""
+    line_number: int
+    """The line of the record with the question."""
     hook: str
     """The hook that decided; empty for a whole chain."""
     recorded: Facts
     replayed: Facts
-    hooks: dict[str, tuple[str, str]]
-    """For a chain: each hook whose actions differ, with the recorded action and the replayed one."""
-    errors: dict[str, str]
-    """The errors of hooks in the replay."""
+    succeeded: bool | None = None
+    """Whether the call was made then and succeeded; None if this is not known."""
+
+    @property
+    def stage(self) -> Stage[Any]:
+        """The stage."""
+        return self.then.stage
 
     def differences(self, ignored: Collection[str] = ()) -> Iterator[str]:
         """The names of the facts that differ."""
@@ -102,63 +105,110 @@ class Comparison:
         before = editable(self.params)
         return self.recorded.get("payload", before), self.replayed.get("payload", before)
 
+    @property
+    def kind(self) -> str:
+        """How a decision that changed has changed."""
+        before, after = (facts["action"] in _ALLOWED for facts in (self.recorded, self.replayed))
+        if self.replayed["action"] == FAILED or before is after:
+            return OTHERWISE
+        return NEWLY_DENIED if before else NEWLY_ALLOWED
+
+    @property
+    def errors(self) -> dict[str, str]:
+        """The errors of hooks that failed now."""
+        return {entry.hook: entry.error for entry in self.trail if entry.error is not None}
+
+    @property
+    def trail(self) -> list[TrailEntry]:
+        """What each hook did now."""
+        return [entry for outcome in self.now for entry in outcome.trail]
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether a hook failed now that did not fail then, so that this says nothing of its decisions."""
+        failed = {line.hook for line in self.then.answers if line.failed}
+        return any(entry.failure and entry.hook not in failed for entry in self.trail)
+
+    @property
+    def call(self) -> str:
+        """What the stages that ask about one call have in common."""
+        return self.params.get("tool_call_id") or json.dumps([self.params.get("tool"), self.params.get("arguments")])
+
 
 class Replay:
-    """Asks a host the questions again. The host has to have its `listener`."""
+    """Asks a host the questions again."""
 
     def __init__(self) -> None:
         self.unanswered = 0
         """The number of questions that have no answer in the record: the caller was cancelled, or the host was killed."""
-        self.listener = RecordListener(self._take)
-        self._reader = Reader("the replay")
-        self._end: ChainEnded | None = None
-
-    def _take(self, line: bytes) -> None:
-        entry = self._reader.take(line)
-        if isinstance(entry, ChainEnded):
-            self._end = entry
+        self.succeeded = 0
+        """The number of calls that were made then and succeeded."""
+        self._waiting: dict[str, list[Comparison]] = {}
+        """Newly denied calls until their results are read."""
 
     async def chains(self, entries: Iterable[Entry], host: Engine) -> AsyncIterator[Comparison]:
-        """Ask every chain, and tell every event. Yields each chain's comparison."""
-        replayed: dict[int, ChainEnded] = {}
+        """Ask every chain, and tell every event. Yields each chain's comparison, of a denied call when its result is read."""
+        replayed: dict[int, tuple[list[Outcome[Any]], Facts]] = {}
         for entry in entries:
             match entry:
                 case Chain():
-                    replayed[entry.number] = await self._ask(host, entry)
+                    for known in self._returned(entry):
+                        yield known
+                    replayed[entry.number] = await _ask(host, entry)
                 case ChainEnded(_, chain):
-                    again = replayed.pop(chain.number)
-                    changed = _changed_actions(_actions(entry), _actions(again))
-                    yield Comparison(
-                        chain.line_number,
-                        chain.stage,
-                        chain.asked_about,
-                        "",
-                        entry.facts,
-                        again.facts,
-                        changed,
-                        _errors(again),
-                    )
+                    now, facts = replayed.pop(chain.number)
+                    one = Comparison(chain, now, chain.asked_about, chain.line_number, "", entry.facts, facts)
+                    if chain.agent or one.kind != NEWLY_DENIED:
+                        one.succeeded = chain.succeeded
+                        self.succeeded += chain.succeeded is True
+                        yield one
+                        continue
+                    self._waiting.setdefault(one.call, []).append(one)
+                    if len(self._waiting) > _MOST_WAITING:
+                        for known in self._waiting.pop(next(iter(self._waiting))):
+                            yield known
                 case ChainAbandoned():
                     del replayed[entry.chain.number]
                     self.unanswered += 1
                 case EventEmitted():
                     await host.emit_and_wait(entry.kind, entry.payload, meta=entry.meta)
         self.unanswered += len(replayed)
+        for several in self._waiting.values():
+            for known in several:
+                yield known
+        self._waiting = {}
+
+    def _returned(self, chain: Chain) -> list[Comparison]:
+        """Returns the denied calls whose result this chain is about."""
+        result = chain.asked_about.get("result")
+        if chain.stage.name != "after_tool" or not isinstance(result, dict):
+            return []
+        good = not result.get("is_error")
+        self.succeeded += good
+        if not self._waiting:
+            return []
+        key = Comparison(chain, [], chain.asked_about, 0, "", {}, {}).call
+        found = self._waiting.pop(key, [])
+        for one in found:
+            one.succeeded = good
+        return found
 
     async def of_hook(self, name: str, entries: Iterable[Entry], host: Engine) -> AsyncIterator[Comparison]:
         """Ask and tell this hook alone, each time that the record did. Yields each answer's comparison.
 
         The host has no other hook.
         """
-        replayed: dict[int, tuple[HookAsked, Facts, dict[str, str]]] = {}
+        replayed: dict[int, tuple[HookAsked, Outcome[Any], Facts]] = {}
         for entry in entries:
             match entry:
                 case HookAsked(stands_in=False) if entry.hook == name:
-                    end = await self._ask(host, entry.chain, payload_of(entry.chain.stage, entry.params), alone=True)
-                    replayed[entry.chain.number] = entry, _only(end, entry), _errors(end)
+                    payload = payload_of(entry.chain.stage, entry.params)
+                    outcome = await host.ask(entry.chain.stage.name, payload)
+                    replayed[entry.chain.number] = entry, outcome, facts_of_outcome(outcome, payload)
                 case HookAnswered(line, chain) if line.hook == name and chain.number in replayed:
-                    ask, *now = replayed.pop(chain.number)
-                    yield Comparison(ask.line_number, chain.stage, ask.params, name, entry.facts, now[0], {}, now[1])
+                    ask, outcome, facts = replayed.pop(chain.number)
+                    facts = _only(facts, outcome, ask)
+                    yield Comparison(chain, [outcome], ask.params, ask.line_number, name, entry.facts, facts)
                 case ChainEnded() | ChainAbandoned() if entry.chain.number in replayed:
                     del replayed[entry.chain.number]
                     self.unanswered += 1
@@ -166,42 +216,32 @@ class Replay:
                     await host.emit_and_wait(entry.kind, entry.payload, meta=entry.meta)
         self.unanswered += len(replayed)
 
-    async def _ask(
-        self, host: Engine, chain: Chain, payload: Payload | None = None, *, alone: bool = False
-    ) -> ChainEnded:
-        await host.ask(chain.stage.name, payload or chain.payload(), resumed=None if alone else chain.resumed)
-        end, self._end = self._end, None
-        assert end is not None, "the host has the listener"
-        return end
+
+async def _ask(host: Engine, chain: Chain) -> tuple[list[Outcome[Any]], Facts]:
+    """Ask a chain. A transcript says no more than whether a call was allowed, and for an agent two stages decide about it."""
+    payload = chain.payload
+    outcomes = [await host.ask(chain.stage.name, payload, resumed=chain.resumed)]
+    facts = facts_of_outcome(outcomes[0], payload)
+    if chain.agent and facts["action"] in _ALLOWED:
+        facts["action"] = words.CONTINUE
+        if outcomes[0].action != words.RESPOND and host.asked_at("approve_tool"):
+            call: ToolCall = outcomes[0].payload
+            outcomes.append(await host.approve_tool(call))
+            approved = facts_of_outcome(outcomes[1], call)
+            facts |= {**approved, "action": words.CONTINUE if approved["action"] == "approved" else "denied"}
+    return outcomes, facts
 
 
-def _only(end: ChainEnded, ask: HookAsked) -> Facts:
+def _only(facts: Facts, outcome: Outcome[Any], ask: HookAsked) -> Facts:
     """The facts of the only hook of a chain."""
-    (line,) = end.chain.answers
-    facts = HookAnswered(line, end.chain, ask.params).facts
-    if ask.again and line.action in {words.CONTINUE, words.MODIFY} and "payload" in facts:
+    (entry,) = outcome.trail
+    if entry.failure is not None:
+        return {"action": FAILED, "failed": entry.failure}
+    if ask.again and "payload" in facts and outcome.action in {words.CONTINUE, words.MODIFY}:
         return {"action": FAILED, "failed": "reply"}  # a guard may not change a call about which it is asked again
-    return facts
-
-
-def _errors(end: ChainEnded) -> dict[str, str]:
-    return {line.hook: line.error for line in end.chain.answers if line.error is not None}
-
-
-def _actions(end: ChainEnded) -> dict[str, str]:
-    """The last action of each hook of a chain."""
-    actions = dict.fromkeys(end.line.skipped, "not asked: its filter")
-    if end.chain.stage.approves:
-        actions |= dict.fromkeys(end.chain.waiting, "not waited for")
-    for line in end.chain.answers:
-        facts = HookAnswered(line, end.chain, {}).facts
-        actions[line.hook] = f"{FAILED} ({line.failed})" if line.failed else facts["action"]
-    return actions
-
-
-def _changed_actions(before: dict[str, str], after: dict[str, str]) -> dict[str, tuple[str, str]]:
-    changed = {name: (before.get(name, "not asked"), after.get(name, "not asked")) for name in before | after}
-    return {name: pair for name, pair in changed.items() if pair[0] != pair[1]}
+    reason = {"reason": entry.reason} if entry.reason else {}
+    notes = {"notes": facts["notes"][0]} if "notes" in facts else {}
+    return {**facts, **reason, **notes}
 
 
 def same(one: Any, other: Any) -> bool:

@@ -1,44 +1,90 @@
-"""`picohook replay`: ask the questions of a record again, and compare the decisions."""
+"""`picohook replay`: ask hooks about past calls again, and compare the decisions."""
 
+import contextlib
 import os
-from collections.abc import Iterator
-from dataclasses import dataclass
+import tempfile
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from ...cli import outcomes, output
+from ...cli import output
 from ...cli.command import App, Json, Verbose, reads_files
-from ...cli.configuration import Named, configured, program
+from ...cli.configuration import configured, program
 from ...cli.host import with_hooks
+from ...engine.resumed import Resumed
 from ...errors import HookCrashedError, PicohookError
 from ...host import Host
+from ...model.payloads import Meta
 from ...model.spec import Timeouts
+from ...model.stages import BEFORE_TOOL
 from ...projects.layers import Layers
-from .records import about, opened, require_rereadable, warn_of_end
-from .replay import Comparison, RecordedHook, Replay, choose_hook, recorded_hooks
+from ...wire import words
+from ..history.command import Since, reading
+from ..history.transcripts import AGENTS, PastCall, seconds_of
+from .confined import confined
+from .format import EndLine
+from .page import Full, Html, page
+from .reader import Chain, ChainEnded, Entry, payload_of
+from .records import opened, require_rereadable, warn_of_end
+from .replay import (
+    RecordedHook,
+    Replay,
+    choose_hook,
+    recorded_hooks,
+)
+from .tally import Tally
 
 app = App()
 
 _MAY_BE_IGNORED = ("reason", "feedback", "result", "notes", "payload")
 _LONG = 1e6
 """Seconds for a chain. A hook that is asked alone has its own timeout, and no timeout of a chain."""
+_WITHOUT = "Hooks were asked in a sandbox, without a network and with a directory that was thrown away."
+_WITH = "Hooks were asked with all their effects: on the network, and on files."
+
+
+def _share(text: str) -> float:
+    """Parse `0.5%` or `0.005`. Raises `typer.BadParameter`."""
+    try:
+        share = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        share = -1
+    if not 0 <= share <= 1:
+        raise typer.BadParameter(f"must be a share of the calls, such as 0.5%, not {text}")
+    return share
 
 
 @app.command()
 @reads_files
 def replay(
-    record_file: Annotated[
-        str, typer.Argument(metavar="RECORD", help="A file that --record has written.", show_default=False)
-    ],
-    command: Annotated[
+    first: Annotated[
+        str | None,
+        typer.Argument(metavar="[RECORD]...", help="Files that --record has written.", show_default=False),
+    ] = None,
+    rest: Annotated[
         list[str] | None,
         typer.Argument(metavar="[-- COMMAND...]", help="Ask this hook alone.", show_default=False),
     ] = None,
     *,
-    config: Named = None,
+    against: Annotated[
+        Path | None,
+        typer.Option(
+            "--against",
+            "--config",
+            metavar="FILE",
+            help="Ask the hooks of this configuration, and not your own or those of this directory and above.",
+            show_default=False,
+        ),
+    ] = None,
+    history: Annotated[
+        str | None,
+        typer.Option(metavar="AGENT", help="Ask about the past calls of this agent, or of all.", show_default=False),
+    ] = None,
+    since: Since = None,
     hook: Annotated[
         str | None,
         typer.Option(
@@ -56,159 +102,171 @@ def replay(
             autocompletion=lambda: list(_MAY_BE_IGNORED),
         ),
     ] = None,
+    same: Annotated[bool, typer.Option("--same", help="Exit with 1 if anything changed.")] = False,
+    max_false: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SHARE",
+            parser=_share,
+            help="Exit with 3 if more of the calls that succeeded would be denied now, such as 0.5%.",
+            show_default=False,
+        ),
+    ] = None,
+    effects: Annotated[
+        bool, typer.Option("--effects", help="Do not keep hooks from the network and from writing files.")
+    ] = False,
     record: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Write all questions and answers there, as a record.", show_default=False),
     ] = None,
+    html: Html = None,
+    full: Full = False,
     as_json: Json = False,
     verbose: Verbose = False,
 ) -> None:
-    """Ask the questions of a record again, and compare.
+    """Ask hooks about past calls again, and compare the decisions.
 
     \b
-    picohook replay session.jsonl --config picohook.toml
+    picohook replay session.jsonl --against new.toml
+    picohook replay --history claude --since 30d --against new.toml
     picohook replay session.jsonl --hook guard -- node guard.mjs
 
-    Shows the decisions that changed. Asks the hooks of the configuration every question of the record, or asks a COMMAND every
-    question that one hook got. Follows the order of the record, with its events, one question at a time. Exits with 0 if all
-    decisions are the same, and with 1 if one is not.
+    Shows the decisions that would change. No tool is run. The hooks of the configuration are asked every question of the
+    records, or a COMMAND is asked every question that one hook got. They run in a sandbox, without a network, and with a
+    directory that is thrown away. With --effects, they do not.
+
+    Exits with 1 if something is newly allowed, or if a hook failed; for a COMMAND, and with --same, if anything changed.
     """  # noqa: D301 - click reads a backspace character, not an escape
     del verbose
-    for name in ignore or ():
-        if name not in _MAY_BE_IGNORED:
-            raise typer.BadParameter(f"{name!r} is not one of {', '.join(_MAY_BE_IGNORED)}", param_hint="--ignore")
-    if command and config is not None:
-        raise typer.BadParameter("give a --config, or a COMMAND")
-    if hook is not None and not command:
-        raise typer.BadParameter("--hook needs a COMMAND, which is asked the questions of that hook")
-    tally = Tally(ignore or [], as_json)
-    _run(record_file, tally, command=command, hook=hook, config=config, record=record)
+    many = against is not None  # then there is no COMMAND, and all arguments are records
+    asks = _Asks(
+        [name for name in (first, *((rest or ()) if many else ())) if name is not None],
+        [] if many else [*(rest or ())],
+        history or "",
+        since,
+        hook,
+    )
+    asks.check(ignore or (), max_false)
+    tally = Tally([*(ignore or ())], as_json)
+    with contextlib.ExitStack() as stack:
+        asks.begin(stack, record)
+        layers = asks.layers if asks.command else configured(against)
+        hooks, tally.notes = [*layers.hooks], [_WITH]
+        if not effects:
+            hooks, notes = confined(hooks, stack.enter_context(tempfile.TemporaryDirectory(prefix="picohook-")))
+            tally.notes = [_WITHOUT, *notes]
+            # Tables of the configuration, such as [audit], are about what happens, and not about what would.
+            layers = replace(layers, configs=tuple(replace(config, tables={}) for config in layers.configs))
+        for note in tally.notes[1:]:
+            output.warn(note)
+        if html is not None:
+            title = f"Back-test of {', '.join(asks.records) or f'the history of {history}'}"
+            tally.page = stack.enter_context(page(html, title, full=full))
+        asks.run(replace(layers, hooks=tuple(hooks)), tally, record)
+    tally.conclude(max_false, any_change=same or bool(asks.command))
 
 
 @dataclass
-class Tally:
-    """Counts the decisions that were compared, and shows those that changed."""
+class _Asks:
+    """What is asked again."""
 
-    ignored: list[str]
-    as_json: bool
-    compared: int = 0
-    changed: int = 0
+    records: list[str]
+    command: list[str]
+    history: str
+    since: str | None
+    hook: str | None
+    """The hook whose questions the command is asked."""
+    layers: Layers = field(default_factory=Layers)
+    """With a command, that alone."""
+    past: Iterable[PastCall] = ()
 
-    def take(self, one: Comparison) -> None:
-        """Count a decision, and show it if it changed."""
-        self.compared += 1
-        differing = list(one.differences(self.ignored))
-        if differing:
-            self.changed += 1
-            (_print_json if self.as_json else _show)(one, differing)
+    def check(self, ignored: Iterable[str], max_false: float | None) -> None:
+        """Raise `typer.BadParameter` for arguments that do not go together."""
+        for name in ignored:
+            if name not in _MAY_BE_IGNORED:
+                raise typer.BadParameter(f"{name!r} is not one of {', '.join(_MAY_BE_IGNORED)}", param_hint="--ignore")
+        if bool(self.records) is bool(self.history):
+            raise typer.BadParameter("give a RECORD, or --history AGENT")
+        if self.hook is not None and not self.command:
+            raise typer.BadParameter("--hook needs a COMMAND, which is asked the questions of that hook")
+        if max_false is not None and self.command:
+            raise typer.BadParameter("--max-false is about a configuration, and not about a COMMAND")
 
+    def begin(self, stack: contextlib.ExitStack, record: Path | None) -> None:
+        """Read all records, so that damaged ones are refused before anything runs. Find the hook of the command."""
+        known: dict[str, RecordedHook] = {}
+        for name in self.records:
+            with opened(name) as source:
+                require_rereadable(name)
+                known |= recorded_hooks(source)
+            warn_of_end(source, name)
+            if record is not None and record.exists() and os.path.samefile(record, name):
+                raise typer.BadParameter(
+                    "this is the record that is replayed: name another file", param_hint="--record"
+                )
+        if self.history:
+            agents = [*AGENTS] if self.history == "all" else [self.history]
+            self.past = stack.enter_context(reading(agents, self.since))
+        if self.command:
+            try:
+                self.hook = choose_hook(known, self.hook)
+            except PicohookError as error:
+                raise typer.BadParameter(str(error), param_hint="--hook") from None
+            stand_in = known[self.hook].stand_in(self.hook, self.command)
+            self.layers = Layers(hooks=(stand_in,))
+            with self._errors():
+                program(stand_in)  # raises an error that a host would only log
 
-def _run(
-    name: str,
-    tally: Tally,
-    *,
-    command: list[str] | None,
-    hook: str | None,
-    config: Path | None,
-    record: Path | None,
-) -> None:
-    """Replay a record. Raises `typer.Exit` if a decision changed."""
-    known = _survey(name)
-    if record is not None and record.exists() and os.path.samefile(record, name):
-        raise typer.BadParameter("this is the record that is replayed: name another file", param_hint="--record")
-    again = Replay()
-    timeouts, ask = None, again.chains
-    if command:
-        chosen = _chosen(known, hook)
-        stand_in = known[chosen].stand_in(chosen, command)
+    def run(self, layers: Layers, tally: Tally, record: Path | None) -> None:
+        """Ask these hooks, and count their decisions."""
+        replay = Replay()
+
+        async def work(host: Host) -> None:
+            for entries, start in self._sources():
+                ask = partial(replay.of_hook, self.hook or "") if self.command else replay.chains
+                async for one in ask(entries, host):
+                    tally.take(one, start)
+
+        timeouts = Timeouts(chain=_LONG) if self.command else None
+        with self._errors():
+            with_hooks(layers, work, record=record, timeouts=timeouts)
+        tally.finish(replay)
+
+    def _sources(self) -> Iterator[tuple[Iterable[Entry], float]]:
+        """Yields the entries of each record, and the time of its beginning."""
+        if self.history:
+            yield _entries(self.past), 0.0
+        for name in self.records:
+            with opened(name, checked=True) as source:
+                yield source, seconds_of(source.header.time)
+
+    @contextlib.contextmanager
+    def _errors(self) -> Iterator[None]:
         try:
-            program(stand_in)  # raises an error that a host would only log
+            yield
         except HookCrashedError as error:
+            if not self.command:
+                raise
             raise typer.BadParameter(str(error), param_hint="COMMAND") from None
-        layers = Layers(hooks=(stand_in,))
-        timeouts, ask = Timeouts(chain=_LONG), partial(again.of_hook, chosen)
-    else:
-        layers = configured(config)
-
-    async def work(host: Host) -> None:
-        with opened(name) as source:
-            async for one in ask(source, host):
-                tally.take(one)
-
-    try:
-        with_hooks(layers, work, record=record, more_listeners=[again.listener], timeouts=timeouts)
-    except HookCrashedError as error:
-        if not command:
-            raise
-        raise typer.BadParameter(str(error), param_hint="COMMAND") from None
-    _conclude(tally, again.unanswered)
 
 
-def _survey(name: str) -> dict[str, RecordedHook]:
-    with opened(name) as source:
-        require_rereadable(name)
-        known = recorded_hooks(source)
-    warn_of_end(source, name)
-    return known
-
-
-def _chosen(known: dict[str, RecordedHook], hook: str | None) -> str:
-    try:
-        return choose_hook(known, hook)
-    except PicohookError as error:
-        raise typer.BadParameter(str(error), param_hint="--hook") from None
-
-
-def _show(one: Comparison, differing: list[str]) -> None:
-    output.line(f"line {one.line_number}: {one.stage.name}: {about(one.stage, one.params)}", style="bold red")
-    output.pairs(_facts(one, differing))
-    output.line()
-
-
-def _facts(one: Comparison, differing: list[str]) -> Iterator[tuple[str, str]]:
-    yield from ((name, f"{was} → {now}") for name, (was, now) in one.hooks.items())
-    for fact in differing:
-        was, now = one.payloads() if fact == "payload" else (one.recorded.get(fact), one.replayed.get(fact))
-        if isinstance(was, dict) and isinstance(now, dict):
-            for change in outcomes.changes(was, now):
-                yield fact, change
-        else:
-            yield fact, f"{_said(was)} → {_said(now)}"
-    yield from (("error", f"{error} ({name})") for name, error in one.errors.items())
-
-
-def _said(value: Any) -> str:
-    if value is None:
-        return "-"
-    return value if isinstance(value, str) else outcomes.shown(value)
-
-
-def _print_json(one: Comparison, differing: list[str]) -> None:
-    changed = {
-        fact: dict(zip(("recorded", "replayed"), one.payloads(), strict=True))
-        if fact == "payload"
-        else {"recorded": one.recorded.get(fact), "replayed": one.replayed.get(fact)}
-        for fact in differing
-    }
-    shown: dict[str, Any] = {"line": one.line_number, "stage": one.stage.name, "params": one.params, "changed": changed}
-    if one.errors:
-        shown["errors"] = one.errors
-    if one.hook:
-        shown["hook"] = one.hook
-    else:
-        shown["hooks"] = {name: {"recorded": was, "replayed": now} for name, (was, now) in one.hooks.items()}
-    output.data(shown)
-
-
-def _conclude(tally: Tally, unanswered: int) -> None:
-    if tally.as_json:
-        output.data({"decisions": tally.compared, "changed": tally.changed, "unanswered": unanswered})
-    else:
-        extra = f", and {unanswered} without an answer in the record" if unanswered else ""
-        plural = "" if tally.compared == 1 else "s"
-        text = f"{tally.compared} decision{plural}, {tally.changed} changed{extra}"
-        output.line(text, style="bold red" if tally.changed else "bold green")
-    if not tally.compared:
-        output.error("the record has no decision to compare")
-    if tally.changed or not tally.compared:
-        raise typer.Exit(1)
+def _entries(past: Iterable[PastCall]) -> Iterator[Entry]:
+    """Yields past calls as a record would have them."""
+    for number, call in enumerate(past, 1):
+        params = {
+            "meta": Meta(session_key=call.session, turn_id=call.session, source="turn").wire(),
+            "context": {"cwd": call.cwd},
+            "tool": call.tool,
+            "arguments": call.arguments,
+            "tool_call_id": call.id,
+        }
+        payload = payload_of(BEFORE_TOOL, params)
+        chain = Chain(
+            number, number, call.at, BEFORE_TOOL, params, Resumed(), params, agent=call.agent, payload=payload
+        )
+        denied = call.outcome == "denied"
+        chain.succeeded = None if call.outcome == "unknown" else call.outcome == "succeeded"
+        yield chain
+        action = words.DENY if denied else words.CONTINUE
+        line = EndLine(type="end", at=call.at, chain=number, action=action, reason=call.text if denied else "")
+        yield ChainEnded(line, chain)

@@ -1,24 +1,32 @@
-"""`picohook trace`: a record as a timeline."""
+"""`picohook trace`: a record as a timeline, in text, as JSON or as a page."""
 
 from collections.abc import Iterator
 from typing import Annotated, Any
 
 import typer
 
-from ...cli import outcomes, output
+from ...cli import output
 from ...cli.command import App, Json
 from ...wire import words
 from ...wire.text import cut
-from .facts import editable
-from .format import AnswerLine, CloseLine, HookLine, WireLine
-from .reader import Chain, ChainAbandoned, ChainEnded, Entry, EventEmitted, HookAnswered, HookAsked
-from .records import about, opened, warn_of_end
+from .format import WireLine
+from .page import Full, Html, page
+from .reader import Chain, ChainAbandoned, ChainEnded, Entry, EventEmitted
+from .records import opened, warn_of_end
+from .timeline import Item, Row, items_of, joined
 
 app = App()
 
 _LONGEST = 200
 """Bytes of a row, if no terminal cuts it."""
-_GOOD = {words.CONTINUE: "green", words.MODIFY: "green", "approved": "green", words.RESPOND: "cyan"}
+_GOOD = {
+    words.CONTINUE: "green",
+    words.MODIFY: "green",
+    "approved": "green",
+    words.RESPOND: "cyan",
+    "abandoned": "yellow",
+    "has no end": "yellow",
+}
 
 
 @app.command()
@@ -29,84 +37,61 @@ def trace(
             metavar="RECORD", help="A file that --record has written, or - for standard input.", show_default=False
         ),
     ],
+    html: Html = None,
+    full: Full = False,
     as_json: Json = False,
 ) -> None:
     """Show a record as a timeline.
 
     Shows the questions, the answer of each hook, the decisions, and how long each took.
     """
-    take = _json if as_json else _people
     with opened(record) as source:
-        if not as_json:
-            output.line(f"recorded {source.header.time} by picohook {source.header.picohook}", cut=True)
-        for entry in source:
-            take(entry)
-    for chain in source.open_chains:
-        if as_json:
-            output.data(_chain(chain, {"ended": None}))
+        recorded = f"recorded {source.header.time} by picohook {source.header.picohook}"
+        if html is not None:
+            with page(html, recorded, full=full) as made:
+                for item in items_of(source):
+                    made.add(item)
+        elif as_json:
+            for entry in source:
+                _json(entry)
+            for chain in source.open_chains:
+                output.data(_chain(chain, {"ended": None}))
         else:
-            _unanswered(chain)
-            _row(None, chain, "= has no end", style="yellow")
+            output.line(recorded, cut=True)
+            for item in items_of(source):
+                show(item)
     warn_of_end(source, record)
 
 
-def _row(at: float | None, chain: Chain | None, text: str, *, style: str = "") -> None:
+def show(item: Item) -> None:
+    """Print an item: the question, a line for each hook, and the verdict."""
+    number = f"#{item.number}" if item.number else ""
+    style = "bold" if item.verdict else "dim" if item.name in {"→", "←"} else ""
+    name = f"{item.name} {item.about}" if item.name in {"→", "←"} else joined(item.name, item.about)
+    _line(item.at, number, name, style=style)
+    for row in item.rows:
+        _line(row.at, number, f"  {row.hook:<14}  {answer(row)}")
+    if item.verdict:
+        seconds = "" if item.seconds is None else time(item.seconds)
+        text = joined(f"= {item.verdict}", seconds, item.why)
+        _line(item.ended, number, text, style=_GOOD.get(item.verdict, "red"))
+
+
+def answer(row: Row) -> str:
+    """Returns what a hook answered."""
+    if row.seconds is None:
+        return row.action
+    return joined(f"{row.action:<9}", f"{time(row.seconds):>8}", row.text or "; ".join(row.changes))
+
+
+def _line(at: float | None, number: str, text: str, *, style: str = "") -> None:
     short = cut(text, _LONGEST)
-    number = "" if chain is None else f"#{chain.number}"
     when = "" if at is None else f"{at:.3f} s"
     output.line(f"{when:>11}  {number:<4} {short}{'' if short == text else '…'}", style=style, cut=True)
 
 
-def _people(entry: Entry) -> None:
-    match entry:
-        case Chain():
-            again = f"after a pause, with an answer for {entry.resumed.hook}" if entry.resumed.hook else ""
-            _row(entry.at, entry, _joined(entry.stage.name, again, about(entry.stage, entry.asked_about)), style="bold")
-        case HookAnswered(line, chain):
-            _answer(line, chain, entry)
-        case ChainEnded(line, chain):
-            for name in line.skipped:
-                _hook(None, chain, name, "not asked: its filter")
-            _unanswered(chain, "not waited for")
-            verdict = entry.facts["action"]
-            what = _joined(f"= {verdict}", _time(line.at - chain.at), line.reason or line.feedback)
-            _row(line.at, chain, what, style=_GOOD.get(verdict, "red"))
-        case ChainAbandoned(at, chain, why):
-            _unanswered(chain)
-            _row(at, chain, _joined("= abandoned", _time(at - chain.at), why), style="yellow")
-        case EventEmitted():
-            told = f"→ {', '.join(entry.hooks)}" if entry.hooks else ""
-            _row(entry.at, None, _joined(entry.kind, told, outcomes.shown(entry.payload) if entry.payload else ""))
-        case WireLine():
-            _row(entry.at, None, f"{'→' if entry.sent else '←'} {entry.hook}  {entry.line}", style="dim")
-        case CloseLine():
-            _row(entry.at, None, "the host ended")
-        case HookLine() | HookAsked():
-            pass
-
-
-def _answer(line: AnswerLine, chain: Chain, entry: HookAnswered) -> None:
-    action = entry.facts["action"] if line.failed is None else f"failed ({line.failed}): {line.action}"
-    made = [] if line.params is None else outcomes.changes(editable(entry.before), editable(line.params))
-    what = line.error or line.reason or line.feedback or "; ".join(made)
-    retried = f"(asked again {line.retries} times)" if line.retries else ""
-    _hook(line.at, chain, line.hook, _joined(f"{action:<9}", f"{_time(line.seconds):>8}", retried, what))
-
-
-def _hook(at: float | None, chain: Chain, name: str, text: str) -> None:
-    _row(at, chain, f"  {name:<14}  {text}")
-
-
-def _unanswered(chain: Chain, why: str = "asked, and has not answered") -> None:
-    for name in chain.waiting:
-        _hook(None, chain, name, why)
-
-
-def _joined(*parts: str) -> str:
-    return "  ".join(part for part in parts if part.strip())
-
-
-def _time(seconds: float) -> str:
+def time(seconds: float) -> str:
+    """Returns a duration as text."""
     return f"{seconds:.1f} s" if seconds >= 10 else f"{seconds * 1000:.1f} ms"  # noqa: PLR2004
 
 

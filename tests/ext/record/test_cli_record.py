@@ -100,21 +100,37 @@ def test_exactly_the_decisions_of_a_changed_policy_are_shown(project):
     programs = replay(project, "--config", "picohook.toml", "--json")
 
     assert people.code == programs.code == 1
-    assert people.out.splitlines() == [
-        'line 16: before_tool: count {"n": 3}',
-        "  guard    deny_tool → modify",
+    assert [mask(line) for line in people.out.splitlines()] == [
+        'newly allowed: line 16: before_tool: count {"n": 3}',
+        "  then     guard: deny_tool T  too many",
+        "  now      guard: modify T",
         "  action   deny_tool → modify",
         "  reason   too many → -",
         f"  payload  arguments.n: 3 → {3 * 2**70}",
         "",
-        "5 decisions, 1 changed",
+        "5 decisions, 1 changed: 1 newly allowed",
     ]
     one, summary = programs.lines
     assert (one["line"], one["stage"], one["params"]["arguments"]) == (16, "before_tool", {"n": 3})
-    assert one["hooks"] == {"guard": {"recorded": "deny_tool", "replayed": "modify"}}
+    assert [(line["hook"], line["action"]) for line in (*one["then"], *one["now"])] == [
+        ("guard", "deny_tool"),
+        ("guard", "modify"),
+    ]
+    assert one["kind"] == "newly allowed"
     assert one["changed"]["action"] == {"recorded": "deny_tool", "replayed": "modify"}
     assert one["changed"]["payload"]["replayed"]["arguments"] == {"n": 3 * 2**70}
-    assert summary == {"decisions": 5, "changed": 1, "unanswered": 0}
+    assert summary == {
+        "decisions": 5,
+        "changed": 1,
+        "unanswered": 0,
+        "newly_denied": 0,
+        "newly_allowed": 1,
+        "changed_otherwise": 0,
+        "false_rejections": 0,
+        "succeeded": 0,
+        "stateful": 0,
+        "failed": 0,
+    }
 
 
 def test_a_hook_in_another_language_is_compared_with_the_recorded_decisions(project):
@@ -138,6 +154,7 @@ def test_a_hook_that_fails_now_is_a_difference_even_if_the_chain_continues(proje
 
     assert done.code == 1
     assert done.lines[-1]["changed"] == 2
+    assert done.lines[-1]["failed"] == 2
     assert done.lines[0]["changed"] == {"failed": {"recorded": None, "replayed": {"guard": "crashed"}}}
     assert "code 3" in done.lines[0]["errors"]["guard"]
 
@@ -147,10 +164,11 @@ def test_an_ignored_fact_is_not_a_difference(project):
     script_of_guard = project.path / "guard.py"
     script_of_guard.write_text(script_of_guard.read_text().replace("too many", "far too many"))
 
-    differing = replay(project, "--config", "picohook.toml")
-    ignored = replay(project, "--config", "picohook.toml", "--ignore", "reason")
+    lenient, differing = (replay(project, "--against", "picohook.toml", *more) for more in ((), ("--same",)))
+    ignored = replay(project, "--against", "picohook.toml", "--ignore", "reason", "--same")
 
-    assert (differing.code, differing.out.splitlines()[-1]) == (1, "5 decisions, 2 changed")
+    assert (lenient.code, differing.code) == (0, 1)
+    assert differing.out.splitlines()[-1] == "5 decisions, 2 changed: 2 changed otherwise"
     assert (ignored.code, ignored.out) == (0, "5 decisions, 0 changed\n")
 
 
@@ -165,7 +183,10 @@ def test_a_replay_that_compares_nothing_fails(project):
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        (("--config", "picohook.toml", "--", "true"), "give a --config, or a COMMAND"),
+        (("--against", "picohook.toml", "--", "true"), "true cannot be read"),
+        (("--history", "claude", "--against", "picohook.toml"), "give a RECORD, or --history AGENT"),
+        (("--against", "picohook.toml", "--max-false", "much"), "must be a share of the calls, such as 0.5%, not much"),
+        (("--max-false", "1%", "--", "true"), "--max-false is about a configuration"),
         (("--hook", "guard", "--config", "picohook.toml"), "--hook needs a COMMAND"),
         (("--ignore", "action"), "'action' is not one of reason, feedback, result, notes, payload"),
         (("--record", "session.jsonl", "--config", "picohook.toml"), "this is the record that is replayed"),

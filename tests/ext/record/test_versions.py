@@ -76,7 +76,7 @@ def test_a_record_of_every_version_is_read_to_its_end(version):
 @pytest.mark.parametrize("version", range(1, VERSION + 1))
 async def test_a_record_of_every_version_is_replayed_and_the_same_hooks_decide_the_same(version):
     replay = Replay()
-    async with Host(hooks(), listeners=[replay.listener]) as host:
+    async with Host(hooks()) as host:
         compared = [one async for one in replay.chains(record(version), host)]
     assert [list(one.differences()) for one in compared] == [[]] * 12
     assert [one.recorded["action"] for one in compared] == [

@@ -1,0 +1,137 @@
+"""The page of a session. A browser shows it in `tests/docs/in_a_browser.py`."""
+
+from __future__ import annotations
+
+import json
+import re
+import stat
+
+import pytest
+import transcripts_support as made
+
+from picohook import Deny, FunctionHook, Host, Modify, Recorder, ToolResult
+
+MARKUP = "</script><script>window.owned = 1</script><img src=x onerror=alert(1)><!--&\u2028\"'"
+
+
+@pytest.fixture
+def session(project):
+    """Records a session with these calls, of which the first is denied and the second edited."""
+
+    def record(*calls):
+        def guard(call):
+            if call.tool_call_id == "0":
+                return Deny(f"no {calls[0][1]}")
+            return Modify({"arguments": {"command": "edited"}}) if call.tool_call_id == "1" else None
+
+        hooks = [FunctionHook("guard", {"before_tool": guard})]
+        with Host.blocking(hooks, listeners=[Recorder(project.path / "session.jsonl")]) as host:
+            for place, (tool, text, result) in enumerate(calls):
+                call = {"tool": tool, "tool_call_id": str(place), "arguments": {"command": text}}
+                host.run_tool(call, lambda _, result=result: ToolResult(for_llm=result))
+        return project
+
+    return record
+
+
+def data(project, *more):
+    """The items of the page, and its head."""
+    done = project("trace", "session.jsonl", "--html", "page.html", *more)
+    assert (done.code, done.out, done.err) == (0, "", "")
+    text = (project.path / "page.html").read_text()
+    (found,) = re.findall(r'<script type="application/json" id="data">(.*?)</script>', text, re.DOTALL)
+    *items, head = json.loads(found)
+    return text, items, head
+
+
+def test_no_text_of_a_call_is_markup_and_the_page_may_load_nothing(session):
+    project = session((MARKUP, MARKUP, MARKUP), ("bash", MARKUP, MARKUP))
+
+    text, items, _ = data(project)
+
+    without = text.replace(re.search(r'id="data">.*?</script>', text, re.DOTALL)[0], "")
+    assert "owned" not in without
+    assert text.count("<script") == 2
+    assert items[0][3] == MARKUP
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', text)[1]
+    assert re.fullmatch(
+        r"default-src 'none'; style-src 'sha256-\S{44}'; script-src 'sha256-\S{44}'; base-uri 'none'; form-action 'none'",
+        policy,
+    )
+    assert not re.search(
+        r"(src|href)\s*=|url\(|@import|fetch\(|innerHTML|insertAdjacentHTML|document\.write|eval\(", without
+    )
+
+
+def test_the_page_has_questions_answers_edits_verdicts_and_times(session):
+    project = session(("bash", "rm", ""), ("bash", "ls", "done"))
+
+    _, items, head = data(project)
+
+    chains = [item for item in items if item[0]]
+    denied, edited = chains[0], chains[1]
+    assert (denied[2], denied[3], denied[5], denied[6]) == ("before_tool", "bash", "deny_tool", "no rm")
+    assert (denied[8][0][:2], denied[8][0][3]) == (["guard", "deny_tool"], "no rm")
+    assert edited[8][0][4] == ['arguments.command: "ls" → "edited"']
+    assert '"command": "ls"' in edited[4]
+    assert all(isinstance(item[7], float) for item in chains)
+    assert head["title"].startswith("recorded 20")
+
+
+def test_long_texts_are_cut_with_their_length_and_secrets_are_hidden_even_at_the_cut(session):
+    cut = "y" * 225 + " " + made.SECRET + "z" * 5000
+    project = session(("bash", "rm", ""), ("bash", "x" * 5000, ""), ("bash", cut, ""), ("bash", f"T={made.SECRET}", ""))
+
+    text, items, _ = data(project)
+    whole, _, _ = data(project, "--full")
+
+    assert "x" * 241 not in text
+    assert any(len(item) > 9 and "… (5," in item[9] for item in items)
+    assert "x" * 5000 in whole
+    for page in (text, whole):
+        assert made.SECRET[:10] not in page
+        assert "[secret]" in page
+
+
+def test_a_thousand_usual_calls_are_less_than_a_megabyte(session):
+    calls = [
+        ("Bash", f"git -C /home/ann/project/app log --oneline -n {n} -- src/main.py", "line of a log\n" * 70)
+        for n in range(1000)
+    ]
+
+    text, items, _ = data(session(*calls))
+
+    assert len([item for item in items if item[2] == "before_tool"]) == 1000
+    assert len(text.encode()) < 1_000_000
+
+
+def test_only_the_owner_reads_it_and_no_other_file_is_replaced(session):
+    project = session(("bash", "rm", ""))
+    data(project)
+    data(project)  # a page is replaced
+    before = (project.path / "session.jsonl").read_bytes()
+
+    done = project("trace", "session.jsonl", "--html", "session.jsonl")
+
+    assert stat.S_IMODE((project.path / "page.html").stat().st_mode) == 0o600
+    assert done.code == 1
+    assert "session.jsonl exists, and is not a page of picohook: name another file" in done.err
+    assert (project.path / "session.jsonl").read_bytes() == before
+
+
+def test_the_page_of_a_back_test_says_first_how_hooks_were_asked(session):
+    project = session(("bash", "rm", ""), ("bash", "ls", "done"))
+    project.hook("guard", "")
+
+    done = project("replay", "session.jsonl", "--against", "picohook.toml", "--html", "page.html")
+
+    text = (project.path / "page.html").read_text()
+    *items, head = json.loads(re.findall(r'id="data">(.*?)</script>', text, re.DOTALL)[0])
+    assert done.code == 1
+    assert [*head] == ["title", "How", "Result"]
+    assert head["How"].startswith("Hooks were asked in a sandbox, without a network")
+    assert head["Result"] == done.out.strip()
+    assert [(item[10], [row[6] for row in item[8]]) for item in items] == [
+        ("newly allowed", ["then", "now"]),
+        ("changed otherwise", ["then", "now"]),
+    ]
