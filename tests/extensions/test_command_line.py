@@ -20,7 +20,7 @@ extension = Extension(
     name="more",
     options={
         "doctor --alter": Option(Lazy("more:mutate"), "Change calls, and see which a gate misses.", metavar="HOOK", many=True),
-        "trace --html": Option(Lazy("more:html"), "Write a page instead.", metavar="FILE"),
+        "trace --paper": Option(Lazy("more:html"), "Write a page instead.", metavar="FILE"),
         "trace --quick": Option(Lazy("more:quick"), "Do nothing."),
     },
     doctor=Lazy("more:examine"),
@@ -98,7 +98,7 @@ def test_an_option_of_a_package_adds_to_what_doctor_examines(install, doctor):
 def test_an_option_of_a_package_takes_the_place_of_what_another_extensions_command_does(install, run, tmp_path):
     install("more", text=OPTIONS)
     (tmp_path / "record.jsonl").write_text("")
-    assert run("trace", "record.jsonl", "--html", "page.html") == (0, "record.jsonl as page.html\n")
+    assert run("trace", "record.jsonl", "--paper", "page.html") == (0, "record.jsonl as page.html\n")
     assert run("trace", "record.jsonl", "--quick") == (0, "True\n")
 
 
@@ -106,12 +106,12 @@ def test_help_shows_the_options_of_packages(install, run):
     install("more", text=OPTIONS)
     code, shown = run("trace", "--help")
     assert code == 0
-    assert "--html FILE" in shown
+    assert "--paper FILE" in shown
     assert "Write a page instead." in shown
 
 
 def test_an_option_that_no_package_has_is_unknown(run):
-    assert run("trace", "record.jsonl", "--html", "page.html")[0] == 2
+    assert run("trace", "record.jsonl", "--paper", "page.html")[0] == 2
 
 
 def test_extensions_lists_what_there_is_and_where_it_comes_from(install, run):
@@ -122,7 +122,7 @@ def test_extensions_lists_what_there_is_and_where_it_comes_from(install, run):
     assert (rows["audit"]["from"], rows["audit"]["commands"]) == ("", ["audit"])
     assert (rows["more"]["from"], rows["more"]["options"]) == (
         "more 1.2",
-        ["doctor --alter", "trace --html", "trace --quick"],
+        ["doctor --alter", "trace --paper", "trace --quick"],
     )
     _, shown = run("extensions")
     assert [line.split()[:4] for line in shown.splitlines() if line.startswith("more")] == [

@@ -57,9 +57,10 @@ def history(
     calls: Annotated[bool, typer.Option("--calls", help="Show each call.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Count the past tool calls of agents on this machine, from the transcripts that they keep.
+    """Count the past tool calls of agents, and find unguarded ones.
 
-    Shows how often each tool was called, with what, and with what outcome. Secrets are replaced by [secret].
+    Reads the transcripts that agents keep on this machine. Shows how often each tool was called, with what, and with what
+    outcome. Secrets are replaced by [secret].
 
     With --unasked, exits with 1 if a call ran and no hook was asked about it, or if there are no transcripts.
     """

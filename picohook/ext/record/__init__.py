@@ -22,7 +22,8 @@ extension = Extension(
     commands={
         "trace": Command(Lazy("picohook.ext.record.trace_command:app"), "Show a record as a timeline."),
         "replay": Command(
-            Lazy("picohook.ext.record.replay_command:app"), "Ask the questions of a record again, and compare."
+            Lazy("picohook.ext.record.replay_command:app"),
+            "Ask hooks about past calls again, and compare the decisions.",
         ),
     },
 )

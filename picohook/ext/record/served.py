@@ -7,18 +7,17 @@ import base64
 import os
 import pickle
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ...errors import HookError
+from ...cli.host import own_streams
 from ...host import Host
 from ...model.spec import HookSpec
 from ...model.stages import STAGES
-from ...sdk.app import HookApp
+from ...protocol.codec import decode_own, encode
+from ...wire import words
 from ..nats.answers import answer_of
 
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
+_STAGES = {stage.method: stage for stage in STAGES.values()}
 _SPEC = "PICOHOOK_SERVED"
 _NICENESS = 19
 _ITS_OWN = (
@@ -57,51 +56,58 @@ def main() -> None:
     if quiet:
         os.nice(_NICENESS)
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-    app = HookApp(spec.name)
-    asked = _Asked(spec)
-    for stage in spec.asked_at:
-        getattr(app, stage)(asked.handler(stage))
-    if spec.observe:
-        app.on_event(asked.told)
-    app.on_shutdown(asked.close)
-    app.run()
+    lines, answers = own_streams()
+    asyncio.run(_Served(spec, lines, answers).run())
 
 
-class _Asked:
-    """A host with this hook alone, which is entered when it is first asked."""
+class _Served:
+    """A host with this hook alone, and the requests of the host that started this process."""
 
-    def __init__(self, spec: HookSpec) -> None:
+    def __init__(self, spec: HookSpec, lines: int, answers: int) -> None:
+        self._spec = spec
+        self._lines, self._answers = lines, answers
         self._host = Host([spec])
-        self._entering: asyncio.Task[Host] | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
 
-    async def _entered(self) -> Host:
-        if self._entering is None:
-            self._entering = asyncio.ensure_future(self._host.__aenter__())
-        return await asyncio.shield(self._entering)
+    async def run(self) -> None:
+        """Answer until the host closes its end."""
+        reader = asyncio.StreamReader(limit=self._spec.max_line_bytes + words.MAX_LINE)
+        loop = asyncio.get_running_loop()
+        await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(self._lines, "rb"))
+        async with self._host:
+            while line := await reader.readline():
+                request = decode_own(line)
+                task = asyncio.ensure_future(
+                    self._take(request["method"], request.get("id"), request.get("params") or {})
+                )
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
+            for task in self._tasks:
+                task.cancel()
 
-    def handler(self, name: str) -> Callable[[Any], Awaitable[Any]]:
-        """Returns the handler of a stage."""
-        stage = STAGES[name]
-
-        async def handle(call: Any) -> Any:
-            host = await self._entered()
-            payload: Any = stage.payload.model_validate(dict(call.params))
-            outcome = await host.ask(name, payload)
+    async def _take(self, method: str, number: Any, params: dict[str, Any]) -> None:
+        answer: dict[str, Any] = {"jsonrpc": "2.0", "id": number}
+        if method in {words.EVENT, words.RUNTIME_EVENT}:
+            kind = params.get("Kind") or params.get("kind") or ""
+            self._host.emit(kind, params.get("Payload") or params.get("payload"))
+        elif method == words.HELLO:
+            self._write({**answer, "result": {"ok": True, "name": self._spec.name, "capabilities": {"ping": True}}})
+        elif method in _STAGES:
+            stage = _STAGES[method]
+            payload: Any = stage.payload.model_validate(params)
+            outcome = await self._host.ask(stage.name, payload)
             (entry,) = outcome.trail
-            if entry.failure is not None:
-                raise HookError(f"{entry.failure}: {entry.error}")
-            return answer_of(stage, payload, outcome)
+            if entry.failure is None:
+                self._write({**answer, "result": answer_of(stage, payload, outcome)})
+            else:
+                self._write({**answer, "error": {"code": -32000, "message": f"{entry.failure}: {entry.error}"}})
+        elif number is not None:
+            self._write({**answer, "result": {}})  # a ping
 
-        return handle
-
-    async def told(self, event: Any) -> None:
-        """Tell the hook of an event."""
-        (await self._entered()).emit(event.kind, dict(event.payload))
-
-    async def close(self) -> None:
-        """Stop the hook."""
-        if self._entering is not None:
-            await (await self._entering).__aexit__(None, None, None)
+    def _write(self, answer: dict[str, Any]) -> None:
+        data = memoryview(encode(answer) + b"\n")
+        while data:
+            data = data[os.write(self._answers, data) :]
 
 
 if __name__ == "__main__":
