@@ -89,3 +89,8 @@ def test_the_functions_for_tests_have_their_signatures():
 def test_each_stage_is_a_decorator_that_type_checkers_know_and_a_public_class():
     assert calls.Decorators.__annotations__.keys() >= calls.STAGES.keys()
     assert {call.__name__ for call in calls.STAGES.values()} <= set(sdk.__all__)
+
+
+def test_every_public_name_is_used_in_an_example():
+    used = set(re.findall(r"\w+", " ".join(re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL))))
+    assert (CLASSES | FUNCTIONS).keys() - used == set()
