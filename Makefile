@@ -174,6 +174,7 @@ site: $(VENV)/.installed-dev
 pictures: $(VENV)/.installed-dev
 	$(BIN)/python docs/site/pictures.py
 	$(BIN)/python docs/site/terminals.py
+	$(BIN)/python docs/site/approvals.py
 
 site-serve: $(VENV)/.installed-dev
 	@$(BIN)/python docs/site/pages.py --serve

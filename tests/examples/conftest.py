@@ -5,13 +5,9 @@ import shutil
 import sys
 from pathlib import Path
 
-import anyio
 import preloaded
 import pytest
 import toolchains
-
-from picohook import HookSpec
-from picohook.testing import RecordingHost
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "hooks_examples"
@@ -45,21 +41,6 @@ class Output:
     error = warning
 
 
-class Told(Output):
-    """The host's log, which tells when the page's address is there."""
-
-    def __init__(self):
-        super().__init__()
-        self.found = anyio.Event()
-        self.url = ""
-
-    def info(self, event, **fields):
-        super().info(event, **fields)
-        if event == "stderr" and "http://" in fields["line"]:
-            self.url = fields["line"].split()[-1]
-            self.found.set()
-
-
 @pytest.fixture
 def output():
     return Output()
@@ -84,16 +65,3 @@ def shared(shared_directory):
 @pytest.fixture(params=["picohook.toml", "picoclaw.json"])
 def config(request):
     return EXAMPLES / request.param
-
-
-@pytest.fixture
-async def web_approval(request):
-    """A host with the hook that asks on a page, and the page's address. A parameter is its approval's timeout."""
-    told = Told()
-    command = (preloaded.program("python"), str(EXAMPLES / "web_approval.py"), "--port", "0")
-    spec = HookSpec(
-        name="person", command=command, stages=("approve_tool",), approval_timeout=getattr(request, "param", 60)
-    )
-    async with RecordingHost([spec], logger=told) as host:
-        await told.found.wait()
-        yield host, told.url

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import os
-from pathlib import Path
 
 import preloaded
 import pytest
@@ -21,13 +20,12 @@ from .test_useful import module
 PATIENCE = 30
 """For a busy machine: a hook that is slow to start is not one that does not answer."""
 
-SAYS_NO = os.fspath(Path(__file__).parent / "says_no.py")
 IN_PROCESS = {"demo", "terminal_approval"}
 """A host, and a hook that lives in one."""
 USEFUL = {path.stem for path in EXAMPLES.glob("*.py")} - IN_PROCESS
 ARGUMENTS = {"audit_log": '"$$.jsonl"', "result_cache": "read_file"}
 """For a shell: each process of the audit log has a file of its own."""
-SERVED_ALIKE = USEFUL - {"jsonrpcserver_gate", "web_approval"}
+SERVED_ALIKE = USEFUL - {"jsonrpcserver_gate"}
 
 OPTIONAL = {"CALL-4", "HELLO-6", "STAGE-12"}
 STAGE = {one.vector["stage"]: one.id for one in load("hook").requirements if "stage" in one.vector}
@@ -51,10 +49,7 @@ def test_the_hook_of_every_language_conforms(language, shared):
 def test_a_hook_to_install_conforms(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     hook, python = os.fspath(EXAMPLES / f"{name}.py"), preloaded.program("python")
-    if name == "web_approval":
-        conforms([python, SAYS_NO, python, hook, "--port", "0"], ["approve_tool"])
-    else:
-        conforms(["sh", "-c", f'exec "$0" "$1" {ARGUMENTS.get(name, "")}', python, hook])
+    conforms(["sh", "-c", f'exec "$0" "$1" {ARGUMENTS.get(name, "")}', python, hook])
 
 
 def test_hooks_that_are_to_be_copied_alone_serve_alike():

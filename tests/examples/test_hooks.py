@@ -272,7 +272,7 @@ async def test_runtime_events_come_with_dotted_names_and_only_those_that_are_obs
 # As PicoClaw asks them: newer params with a context, events with id 0, and whole objects wanted back.
 
 
-ARGUMENTS = {"audit_log.py": ["audit.jsonl"], "web_approval.py": ["--port", "0"]}
+ARGUMENTS = {"audit_log.py": ["audit.jsonl"]}
 
 
 def conversation(script, *lines, cwd=None):

@@ -2,10 +2,12 @@
 
 import contextlib
 import getpass
+import ipaddress
 import json
 import os
 import select
 import shutil
+import socket
 import subprocess
 import sys
 import termios
@@ -17,9 +19,10 @@ from typing import Annotated, Any
 
 import typer
 
-from ...cli import output
+from ...cli import live, output
 from ...cli.command import App, Json
 from ...errors import PicohookError
+from ...wire.extras import needs
 from .plain import plain
 from .queue import Answer, Queue, Waiting
 from .view import View, view
@@ -36,14 +39,30 @@ Id = Annotated[str, typer.Argument(metavar="ID", help="The call's id.", show_def
 @app.callback()
 def approvals(
     context: typer.Context,
+    *,
     watch: Annotated[bool, typer.Option("--watch", help="Wait for further calls, until q is typed.")] = False,
     as_json: Json = False,
+    web: Annotated[bool, typer.Option("--web", help="Show the queue as a page, on this machine.")] = False,
+    bind: Annotated[
+        str, typer.Option(metavar="ADDRESS", help="With --web: the address of the page. Others need TLS.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(metavar="NUMBER", min=0, max=65535, help="With --web: its port; 0 is any.")] = 0,
+    certificate: Annotated[
+        str, typer.Option(metavar="FILE", help="With --web: the certificate for TLS.", show_default=False)
+    ] = "",
+    key: Annotated[str, typer.Option(metavar="FILE", help="The certificate's key.", show_default=False)] = "",
+    url: Annotated[
+        str, typer.Option(metavar="URL", help="With --web: the page's address for others.", show_default=False)
+    ] = "",
 ) -> None:
     """Show what waits for a person, and answer it.
 
-    Without a command, asks about one call after another in the terminal. Elsewhere, it lists them.
+    Without a command, asks about one call after another in the terminal. Elsewhere, it lists them. With --web it serves a page.
     """
     if context.invoked_subcommand is not None:
+        return
+    if web:
+        _serve(bind, port, url=url, certificate=certificate, key=key)
         return
     with contextlib.closing(Queue()) as queue, contextlib.suppress(KeyboardInterrupt):
         if as_json:
@@ -87,6 +106,29 @@ def show(call: Id, as_json: Json = False) -> None:
     _show(seen := view(waiting))
     if seen.left_out:
         output.verbatim(plain(waiting.call.decode("utf-8", "replace")))
+
+
+def _serve(bind: str, port: int, *, url: str, certificate: str, key: str) -> None:
+    """Serve the page. Elsewhere than on loopback, that needs TLS."""
+    try:
+        address = ipaddress.ip_address(bind)
+    except ValueError:
+        raise typer.BadParameter(f"--bind takes an address of this machine, not {bind}") from None
+    if not address.is_loopback and not (certificate and key):
+        raise typer.BadParameter("a page for other machines needs --certificate and --key, for TLS")
+    if address.is_unspecified and not url:
+        raise typer.BadParameter("say --url https://NAME:PORT/, by which others reach the page")
+    try:
+        from .page import serve
+    except ImportError as error:
+        raise PicohookError(needs("--web", str(error.name), "web")) from None
+    live.begin(plain=True)  # a signal lets the program clean up
+    try:
+        family = socket.AF_INET6 if address.version == 6 else socket.AF_INET  # noqa: PLR2004 - IPv6
+        with socket.create_server((bind, port), family=family) as bound:
+            serve(bound, output.verbatim, url=url, certificate=certificate, key=key)
+    except OSError as error:
+        raise PicohookError(f"the page cannot be served at {bind}: {error.strerror or error}") from None
 
 
 def _data(waiting: Waiting) -> dict[str, Any]:

@@ -103,4 +103,4 @@ def _compared(old: str, new: str, names: set[str], what: str) -> tuple[list[tupl
     rows = [*difflib.unified_diff(before, after, n=3, lineterm="")][2:]
     if not rows or sum(map(len, rows)) > MOST_SHOWN:
         return [], set()
-    return [("@", plain(f"compared with {what}")), *((row[0], plain(row[1:])) for row in rows)], names
+    return [("@", plain(f"compared with {what}")), *((row[0], plain(row[row[0] != "@" :])) for row in rows)], names

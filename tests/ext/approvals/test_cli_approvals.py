@@ -7,6 +7,10 @@ import os
 import pty
 import re
 import select
+import shutil
+import signal
+import subprocess
+import urllib.request
 from contextlib import contextmanager
 
 import pytest
@@ -190,3 +194,52 @@ def test_one_call_is_shown_whole(project, put):
     assert project("approvals", "show", call, "--json").json["call"] == json.loads(large)
     unknown = project("approvals", "show", "x")
     assert (unknown.code, unknown.err) == (1, "Error: no call x is in the queue: see picohook approvals\n")
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        (["--bind", "192.0.2.1"], "a page for other machines needs --certificate and --key, for TLS"),
+        (["--bind", "192.0.2.1", "--certificate", "c"], "a page for other machines needs --certificate and --key"),
+        (["--bind", "0.0.0.0", "--certificate", "c", "--key", "k"], "say --url https://NAME:PORT/"),
+        (["--bind", "desk"], "--bind takes an address of this machine, not desk"),
+        (
+            ["--certificate", "missing.pem", "--key", "missing.pem"],
+            "the page cannot be served at 127.0.0.1: No such file",
+        ),
+        (["--bind", "192.0.2.1", "--certificate", "c", "--key", "k"], "the page cannot be served at 192.0.2.1: "),
+    ],
+)
+def test_a_page_that_cannot_be_served_safely_is_not(project, options, why):
+    done = project("approvals", "--web", *options)
+    assert done.code in {1, 2}
+    assert done.out == ""
+    assert why in " ".join(done.err.split())
+
+
+def test_a_page_with_a_certificate_is_encrypted_and_known_to_hosts_by_its_url(project, queue):
+    new = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
+    subject = ["-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"]
+    made = project.path / "c.pem"
+    if shutil.which("openssl") is None:
+        pytest.skip("apt-get install openssl")
+    subprocess.run([*new, *subject, "-keyout", made, "-out", project.path / "c.crt"], check=True, capture_output=True)
+    options = ["--web", "--certificate", "c.crt", "--key", "c.pem", "--url", "https://desk.example"]
+    with project.start("approvals", *options, "--port", "0") as serving:
+        told = read_line(serving.stdout)
+        assert re.fullmatch(r"https://desk\.example/#\S{32}\n", told)
+        assert queue.link("a").startswith("https://desk.example/call/a?key=")
+        serving.terminate()
+        assert serving.wait(PATIENCE) == 128 + signal.SIGTERM
+    assert queue.link("a") == ""
+
+
+def test_an_interrupted_page_ends_quietly(project, queue):
+    with project.start("approvals", "--web") as serving:
+        address = read_line(serving.stdout).strip()
+        place = address.partition("#")[0]
+        with urllib.request.urlopen(place, timeout=PATIENCE) as page:
+            assert page.status == 200
+        serving.send_signal(signal.SIGINT)
+        assert serving.wait(PATIENCE) == 130
+        assert "Traceback" not in serving.stderr.read()

@@ -1,0 +1,277 @@
+"""The queue as a page, for people with a browser: a program of its own, which no host knows of.
+
+The page itself holds nothing, and everybody who reaches the port may load it. Its script has the token, which its address has
+behind `#`, and sends it in a header. So no other site's page can read or answer, and no log and no cookie has the token. A
+signed link shows one call and answers it, without script and without the token.
+"""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+import json
+import os
+import secrets
+import threading
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from urllib.parse import parse_qs, urlsplit
+
+import anyio
+import anyio.to_thread
+import uvicorn
+from jinja2 import Environment, FileSystemLoader
+from starlette.applications import Starlette
+from starlette.responses import FileResponse, HTMLResponse, JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
+
+from ...errors import PicohookError
+from .plain import plain
+from .presence import Presence
+from .queue import Answer, Queue
+from .view import view
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Callable
+
+    from starlette.requests import Request
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+    from .queue import Waiting
+
+T = TypeVar("T")
+
+FILES = os.path.join(os.path.dirname(__file__), "page_files")
+MOST_SHOWN = 50
+"""The most calls on the page. As they are answered, others take their place."""
+LOOK, SWEEP, LONGEST_WAIT = 0.1, 1.0, 25.0
+"""Seconds between two looks at the queue, and at its hosts, and those after which a request for changes is answered."""
+MOST_BYTES = 64 * 1024
+"""The most bytes of an answer."""
+MOST_REASON = 4000
+_HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+    "Cache-Control": "no-store",
+    "Referrer-Policy": "same-origin",  # without a referrer, a form would not name its origin
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+
+
+class Place(NamedTuple):
+    """Where the page is served."""
+
+    url: str
+    """Its address, which ends in a slash."""
+    hosts: frozenset[str]
+    """The names and ports by which a browser may ask for it."""
+
+
+class OnlyHere:
+    """Refuses requests by another name, as after DNS rebinding, and those that another site's page makes."""
+
+    def __init__(self, app: ASGIApp, place: Place) -> None:
+        self._app = app
+        self._hosts = {name.encode() for name in place.hosts}
+        self._origins = {f"{urlsplit(place.url).scheme}://{name}".encode() for name in place.hosts}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+
+        async def with_headers(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] += [(name.lower().encode(), value.encode()) for name, value in _HEADERS.items()]
+            await send(message)
+
+        said = dict(scope["headers"])
+        site = said.get(b"sec-fetch-site", b"none")
+        is_ours = said.get(b"host") in self._hosts and said.get(b"origin", next(iter(self._origins))) in self._origins
+        # A link in a mail or a chat comes from another site, and only shows.
+        if is_ours and (site in {b"none", b"same-origin"} or (scope["method"] == "GET" and b"origin" not in said)):
+            await self._app(scope, receive, with_headers)
+        else:
+            await PlainTextResponse("This page is not for other sites.", 403)(scope, receive, with_headers)
+
+
+class Page:
+    """The page of one queue. Its methods are the endpoints."""
+
+    def __init__(self, queue: Queue, token: str) -> None:
+        self._queue, self._token = queue, token
+        self._lock = threading.Lock()
+        templates = Environment(loader=FileSystemLoader(FILES), autoescape=True, trim_blocks=True, lstrip_blocks=True)
+        self._card, self._link = templates.get_template("card.html"), templates.get_template("link.html")
+        self._cards: dict[str, str] = {}
+
+    def app(self, place: Place) -> ASGIApp:
+        """The page as an ASGI application."""
+        routes = [
+            Route("/", lambda _: FileResponse(os.path.join(FILES, "page.html"))),
+            *(Route(f"/{name}", lambda _, name=name: FileResponse(os.path.join(FILES, name))) for name in _OWN),
+            Route("/favicon.ico", lambda _: Response(status_code=204)),
+            Route("/calls", self.calls),
+            Route("/calls/{id}", self.end),
+            Route("/calls/{id}", self.answer, methods=["POST"]),
+            Route("/call/{id}", self.link, methods=["GET", "POST"]),
+        ]
+        return OnlyHere(Starlette(routes=routes), place)
+
+    async def calls(self, request: Request) -> Response:
+        """The calls that wait, as soon as they differ from those of the version that the page has."""
+        if (refused := self._refused(request)) is not None:
+            return refused
+        since, sweep = request.query_params.get("since", ""), 0.0
+        with anyio.move_on_after(LONGEST_WAIT):
+            while True:
+                now = anyio.current_time()
+                version = await self._do(self._version, now >= sweep)
+                sweep = now + SWEEP if now >= sweep else sweep
+                if version != since:
+                    break
+                await anyio.sleep(LOOK)
+        return JSONResponse({"version": since} if version == since else await self._do(self._listed, version))
+
+    async def end(self, request: Request) -> Response:
+        """Why a call waits no more."""
+        if (refused := self._refused(request)) is not None:
+            return refused
+        found = await self._tried(lambda: self._queue.find(request.path_params["id"]).end)
+        return found if isinstance(found, Response) else JSONResponse({"end": plain(found)})
+
+    async def answer(self, request: Request) -> Response:
+        """Answer a call."""
+        if (refused := self._refused(request)) is not None:
+            return refused
+        try:
+            said = json.loads(await _body(request))
+            answer = _answer(
+                {True: "yes", False: "no"}[said["yes"]], said["reason"], f"the page, from {_client(request)}"
+            )
+        except (ValueError, TypeError, KeyError, RecursionError):
+            return JSONResponse({"error": "this is no answer"}, 400)
+        done = await self._tried(lambda: self._queue.answer(request.path_params["id"], answer))
+        return done if isinstance(done, Response) else JSONResponse({})
+
+    async def link(self, request: Request) -> Response:
+        """Show one call by its signed link, or answer it. A GET changes nothing: programs that show previews fetch links."""
+        call, key = request.path_params["id"], request.query_params.get("key", "")
+        if not hmac.compare_digest(key.encode(), (await self._do(self._queue.signature, call)).encode()):
+            return PlainTextResponse("This link is not valid.", 403)
+        waiting = await self._tried(lambda: self._queue.find(call))
+        if isinstance(waiting, Response):
+            return waiting
+        if request.method == "POST":
+            try:
+                said = {name: values[0] for name, values in parse_qs((await _body(request)).decode()).items()}
+                answer = _answer(said["answer"], said.get("reason", ""), f"a link, from {_client(request)}")
+            except (ValueError, KeyError):
+                return PlainTextResponse("This is no answer.", 400)
+            done = await self._tried(lambda: self._queue.answer(call, answer))
+            if isinstance(done, Response):
+                return done
+            waiting = await self._do(self._queue.find, call)
+        if "whole" in request.query_params and waiting.is_waiting:
+            return PlainTextResponse(plain(waiting.call.decode("utf-8", "replace")))
+        shown = await anyio.to_thread.run_sync(self._rendered, waiting) if waiting.is_waiting else ""
+        return HTMLResponse(self._link.render(card=shown, end="" if shown else plain(waiting.end)))
+
+    # In a thread.
+
+    async def _do(self, work: Callable[..., T], *arguments: Any) -> T:
+        def locked() -> T:
+            with self._lock:
+                return work(*arguments)
+
+        return await anyio.to_thread.run_sync(locked)
+
+    async def _tried(self, work: Callable[[], T]) -> T | Response:
+        """The result, or a response with the reason why there is none."""
+        try:
+            return await self._do(work)
+        except PicohookError as error:
+            return JSONResponse({"error": plain(str(error))}, 409)
+
+    def _version(self, sweep: bool) -> str:  # noqa: FBT001 - it is passed through
+        if sweep:
+            self._queue.remove_dead()
+        return "-".join(map(str, self._queue.version()))
+
+    def _listed(self, version: str) -> dict[str, Any]:
+        waiting = self._queue.waiting(MOST_SHOWN)
+        self._cards = {one.id: self._cards.get(one.id) or self._rendered(one) for one in waiting}
+        calls = [{"id": one.id, "until": one.until, "html": self._cards[one.id]} for one in waiting]
+        return {"version": version, "count": self._queue.count(), "calls": calls}
+
+    def _rendered(self, waiting: Waiting) -> str:
+        return self._card.render(call=view(waiting), key=self._queue.signature(waiting.id))
+
+    def _refused(self, request: Request) -> Response | None:
+        """The response to a request without the token; None if it has it."""
+        said = request.headers.get("authorization", "")
+        if hmac.compare_digest(said.encode(), f"Bearer {self._token}".encode()):
+            return None
+        return JSONResponse({"error": "the token is missing: open the address that picohook has printed"}, 401)
+
+
+_OWN = ("page.css", "page.js")
+
+
+def _answer(said: str, reason: object, by: str) -> Answer:
+    """The answer of a form. Raises `ValueError` for anything but a clear one."""
+    if said not in {"yes", "no"} or not isinstance(reason, str):
+        raise ValueError(said)
+    return Answer(said == "yes", reason.strip()[:MOST_REASON], by)
+
+
+def _client(request: Request) -> str:
+    return request.client.host if request.client else "?"
+
+
+async def _body(request: Request) -> bytes:
+    """The body. Raises `ValueError` if it is too long."""
+    body = b""
+    async for part in request.stream():
+        body += part
+        if len(body) > MOST_BYTES:
+            raise ValueError
+    return body
+
+
+def place_of(bound: socket.socket, url: str = "", *, encrypted: bool) -> Place:
+    """Where the page is served by this socket. `url` is the address by which others reach it, if that is another one."""
+    host, port = bound.getsockname()[:2]
+    name = f"[{host}]" if ":" in host else host
+    names = {f"{name}:{port}"} | ({f"localhost:{port}"} if ipaddress.ip_address(host).is_loopback else set())
+    url = f"{url.rstrip('/')}/" if url else f"http{'s' * encrypted}://{name}:{port}/"
+    return Place(url, frozenset(names | {urlsplit(url).netloc}))
+
+
+def serve(bound: socket.socket, tell: Callable[[str], None], *, url: str, certificate: str, key: str) -> None:
+    """Serve the page until a signal. `tell` gets its address with the token. Raises `PicohookError`."""
+    queue, token = Queue(), secrets.token_urlsafe(24)
+    presence = Presence(queue.directory)
+    place = place_of(bound, url, encrypted=bool(certificate))
+    try:
+        config = uvicorn.Config(
+            Page(queue, token).app(place),
+            log_config=None,
+            log_level="critical",
+            access_log=False,  # it would have the keys of links
+            server_header=False,
+            lifespan="off",
+            limit_concurrency=256,
+            timeout_graceful_shutdown=1,
+            ssl_certfile=certificate or None,
+            ssl_keyfile=key or None,
+        )
+        config.load()
+        queue.serve(presence.name, place.url)
+        tell(f"{place.url}#{token}")
+        uvicorn.Server(config).run(sockets=[bound])
+    finally:
+        presence.close()
+        queue.close()
