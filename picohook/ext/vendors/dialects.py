@@ -9,6 +9,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from ...errors import PicohookError
 from . import extension
 
 if TYPE_CHECKING:
@@ -36,8 +37,14 @@ def form_of(name: str) -> Form:
 
 
 def agent_of(name: str) -> VendorAgent:
-    """A vendor's agent, for the shim."""
-    agent: VendorAgent = import_module(f".{name}.shim", __package__).AGENT
+    """A vendor's agent, for the shim. Raises `PicohookError` if its folder has no `shim.py`."""
+    module = f"{__package__}.{name}.shim"
+    try:
+        agent: VendorAgent = import_module(module).AGENT
+    except ModuleNotFoundError as error:
+        if error.name != module:
+            raise
+        raise PicohookError(f"the shim does not know {rows[name].title}: there is no module {module}") from None
     return agent
 
 

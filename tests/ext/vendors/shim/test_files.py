@@ -363,3 +363,10 @@ def test_a_home_directory_that_is_not_named_whole_is_refused(shim, project, monk
     monkeypatch.setenv("HOME", ".")
     assert "HOME does not name a directory by its whole path" in shim("claude", fails=True)
     assert not [*project.iterdir()]
+
+
+def test_a_vendor_without_an_agent_for_the_shim_is_refused_with_the_module_that_is_missing(shim, monkeypatch):
+    monkeypatch.setitem(sys.modules, "picohook.ext.vendors.cursor.shim", None)
+    assert shim("cursor", fails=True) == (
+        "the shim does not know Cursor: there is no module picohook.ext.vendors.cursor.shim"
+    )

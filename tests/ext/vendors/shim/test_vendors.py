@@ -30,7 +30,12 @@ class Agent:
         self.vendor, self.dialect = agent_of(name), dialect_of(name)
 
     def event(self, at):
-        return next(name for name, entry in self.vendor.events.items() if entry.at == at and not entry.failed)
+        """Its event for a stage. Tests of a stage that a vendor does not have are left out for it."""
+        name = next((name for name, entry in self.vendor.events.items() if entry.at == at and not entry.failed), None)
+        if name is None:
+            assert at != "before_tool", "an agent that asks before no tool needs no shim"
+            pytest.skip(f"{self.vendor.title} does not tell of {at}")
+        return name
 
     def tells(self, event, payload):
         """What the agent sends about a payload."""
