@@ -53,7 +53,7 @@ def drilled(program: Program) -> dict[str, Any]:
 
 def _trust(home: Path, project: Path) -> None:
     """Let Codex trust the hooks that it finds, as a user does who was asked about them."""
-    found = codex_hooks(str(BIN / "codex"), home, project)
+    found = codex_hooks(str(BIN / "codex"), {**os.environ, "CODEX_HOME": str(home)}, project)
     state = {key: {"trusted_hash": hook["currentHash"]} for key, hook in found.items()}
     config = home / "config.toml"
     config.write_text(written({"hooks": {"state": state}}, config), encoding="utf-8")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _TABLES = Path(__file__).with_name("agents.toml")
-_WORDS = {"python": sys.executable, "server": str(Path(__file__).with_name("alone") / "mcp_server.py")}
+_WORDS = {"python": sys.executable, "server": str(Path(__file__).with_name("alone") / "marking.py")}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,6 +1,8 @@
 """`picohook drill`: prove that an installed agent asks your hooks."""
 
 import shutil
+import signal
+import sys
 import tempfile
 from collections.abc import AsyncIterator
 from dataclasses import asdict
@@ -57,6 +59,8 @@ def drill(
     found = shutil.which(program or agent)
     if found is None:
         raise PicohookError(f"there is no program {program or agent}: install it, or name another one with --program")
+    for number in (signal.SIGTERM, signal.SIGHUP):  # so that nothing is left behind
+        signal.signal(number, lambda number, _: sys.exit(128 + number))
     cache = platformdirs.user_cache_path("picohook", ensure_exists=True)
     with tempfile.TemporaryDirectory(dir=cache) as place, tempfile.TemporaryDirectory() as sockets:
         made = Drill(AGENTS[agent], found, Path(place), Path(sockets), Path.cwd() if here else None)

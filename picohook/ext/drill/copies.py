@@ -56,7 +56,7 @@ class Copy:
         self.notes: list[str] = []
         self._covered: list[Path] = []
 
-    def write(self, url: str, program: str, *, trusted: bool) -> None:
+    def write(self, url: str, program: str, environment: Mapping[str, str], *, trusted: bool) -> None:
         """Write the settings for a model at this URL, and cover the project's. Raises `PicohookError` if one cannot be read."""
         found = [path for pattern in self.agent.files for path in sorted(self.real.glob(pattern))]
         first, *_ = self.agent.files
@@ -70,21 +70,15 @@ class Copy:
             moved = {key.replace(str(self.real), str(self.home), 1): one for key, one in state.items()}
             documents[first]["hooks"]["state"] = moved
             self._put(documents)
-            approved = {
-                key
-                for key, hook in codex_hooks(program, self.home, self.project).items()
-                if hook["trustStatus"] == "trusted"
-            }
+            found_hooks = codex_hooks(program, environment, self.project)
+            approved = {key for key, hook in found_hooks.items() if hook["trustStatus"] == "trusted"}
         for name, document in documents.items():
             self.record(document, name)
         self._put(documents)
         self._cover()
         if approved:
-            hashes = {
-                key: {"trusted_hash": hook["currentHash"]}
-                for key, hook in codex_hooks(program, self.home, self.project).items()
-                if key in approved
-            }
+            recorders = codex_hooks(program, environment, self.project)
+            hashes = {key: {"trusted_hash": recorders[key]["currentHash"]} for key in approved & recorders.keys()}
             merge(documents[first], {"hooks": {"state": hashes}})
             self._put(documents)
 
@@ -179,11 +173,10 @@ def handlers(agent: Agent, hooks: Any) -> Iterator[tuple[str, str, dict[str, Any
                     yield f"{event}[{index}]", event, handler
 
 
-def codex_hooks(program: str, home: Path, project: Path) -> dict[str, dict[str, Any]]:
-    """The hooks that Codex finds in this home and project, by their keys, with its trust in them."""
+def codex_hooks(program: str, env: Mapping[str, str], project: Path) -> dict[str, dict[str, Any]]:
+    """The hooks that Codex finds in a project, by their keys, with its trust in them."""
     asked = {"id": 2, "method": "hooks/list", "params": {"cwds": [str(project)]}}
-    env, pipe = {**os.environ, "CODEX_HOME": str(home)}, subprocess.PIPE
-    told: dict[str, Any] = {}
+    pipe, told = subprocess.PIPE, dict[str, Any]()
     server = subprocess.Popen(  # noqa: S603 - the program of the user
         [program, "app-server"], env=env, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL
     )

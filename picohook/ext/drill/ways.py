@@ -20,7 +20,7 @@ from .copies import FOREIGN, Copy
 from .model import serving
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from .agents import Agent
     from .model import Model, Said, Step
@@ -118,7 +118,7 @@ def judged(name: str, calls: list[Seen], said: str = "") -> Way:
     asked = ", ".join(dict.fromkeys(hook for one in calls for hook in one.asked))
     failed_by = [FAILS[one.mode] for one in calls if one.mode in FAILS]
     ended = f"the call did not run when {failed_by[0]}" if failed_by else "none ran that was refused"
-    own = "; your hook itself refuses" if any(not one.ran and one.mode == "ask" for one in calls) else ""
+    own = "; your hook itself kept one from running" if any(not one.ran and one.mode == "ask" for one in calls) else ""
     return Way(name, "guarded", f"{asked} was asked about each call, and {ended}{own}", calls)
 
 
@@ -126,13 +126,27 @@ class Drill:
     """Drives one agent along one way after the other, in a directory, or in `here`. The path of `sockets` is short."""
 
     def __init__(self, agent: Agent, program: str, place: Path, sockets: Path, here: Path | None) -> None:
-        self.agent, self.program, self.place, self.sockets, self.here = agent, program, place, sockets, here
+        self.agent, self.program, self.place, self.here = agent, program, place, here
         self.notes: list[str] = []
+        real, links = Path(os.environ.get("XDG_CONFIG_HOME") or "~/.config").expanduser(), place / "config"
+        for directory in (links / "picohook" / "hosts", place / "cache", place / "state"):
+            directory.mkdir(mode=0o700, parents=True)
+        for path in (*real.glob("*"), *real.glob("picohook/*")):  # hosts of picohook leave their notes among the links
+            if not (link := links / path.relative_to(real)).exists():
+                link.symlink_to(path)
+        self.environment = {
+            **{name: value for name, value in os.environ.items() if not FOREIGN.match(name)},
+            **dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"), "http://127.0.0.1:9"),
+            **dict.fromkeys(("NO_PROXY", "no_proxy"), "127.0.0.1"),
+            **dict.fromkeys(("XDG_RUNTIME_DIR", "TMPDIR"), str(sockets)),
+            **{f"XDG_{name.upper()}_HOME": str(place / name) for name in ("config", "cache", "state")},
+            recorder.AGENT: str(os.getpid()),
+            agent.home: str(place),
+        }
 
     def version(self) -> str:
         """The version that the program says it has; empty if it says none."""
-        env = {**os.environ, self.agent.home: str(self.place)}
-        told = run([self.program, "--version"], self.place, env, self.place / "version")
+        told = run([self.program, "--version"], self.place, self.environment, self.place / "version")
         found = re.search(r"\d+\.\d+\.\d+(-[\w.]*\w)?", told)
         return found[0] if found else ""
 
@@ -160,8 +174,7 @@ class _Ground:
         self.place = drill.place / name
         self.project = drill.here or self.place / "project"
         self.work = self.project / "picohook-drill-directory" if name == "subdirectory" else self.project
-        for directory in (self.work, *(drill.place / name for name in ("cache", "state"))):
-            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.work.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.place.mkdir(exist_ok=True)
         self.copy = Copy(self.agent, self.place, self.project, late=name == "late")
         self.markers: list[str] = []
@@ -171,7 +184,9 @@ class _Ground:
         """Start the agent, once or twice. Returns what it wrote."""
         said, scripts = "", self._scripts()
         with serving(scripts[0]) as model:
-            self.copy.write(model.url, self.drill.program, trusted=self.name != "untrusted")
+            home = {self.agent.home: str(self.copy.home)}
+            environment = {**self.drill.environment, **home, **filled(self.agent.environment, url=model.url)}
+            self.copy.write(model.url, self.drill.program, environment, trusted=self.name != "untrusted")
             if not self.copy.hooks:
                 places = f"{self.copy.real}{f' and {self.drill.here}' if self.drill.here else ''}"
                 raise PicohookError(
@@ -184,36 +199,13 @@ class _Ground:
                 said = run(
                     [self.drill.program, *before, *self.agent.options, _MAIN],
                     self.work,
-                    self._environment(model.url),
+                    environment,
                     self.place / "output",
                     progress=lambda: (model.requests, asked.stat().st_size),
                     stalled=_WAITS,
                 )
             self.results = model.results
         return said
-
-    def _environment(self, url: str) -> Mapping[str, str]:
-        nowhere = dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"), "http://127.0.0.1:9")
-        return {
-            **{name: value for name, value in os.environ.items() if not FOREIGN.match(name)},
-            **dict.fromkeys(("XDG_RUNTIME_DIR", "TMPDIR"), str(self.drill.sockets)),
-            **{f"XDG_{name.upper()}_HOME": str(self.drill.place / name) for name in ("cache", "state")},
-            "XDG_CONFIG_HOME": str(self._configurations()),
-            **nowhere,
-            **dict.fromkeys(("NO_PROXY", "no_proxy"), "127.0.0.1"),
-            recorder.AGENT: str(os.getpid()),
-            self.agent.home: str(self.copy.home),
-            **filled(self.agent.environment, url=url),
-        }
-
-    def _configurations(self) -> Path:
-        """A directory with links to the user's configurations, so that hosts of picohook leave no notes among them."""
-        real, links = Path(os.environ.get("XDG_CONFIG_HOME") or "~/.config").expanduser(), self.place / "config"
-        (links / "picohook" / "hosts").mkdir(parents=True, exist_ok=True, mode=0o700)
-        for path in (*real.glob("*"), *real.glob("picohook/*")):
-            if not (link := links / path.relative_to(real)).exists():
-                link.symlink_to(path)
-        return links
 
     def _call(self, mode: str, kind: str = "shell", **words: Any) -> list[Any]:
         """The next call, which makes a marker of this mode."""

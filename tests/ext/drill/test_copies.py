@@ -34,7 +34,7 @@ def copied(tmp_path, monkeypatch):
         (tmp_path / "project").mkdir()
         place.mkdir()
         made = Copy(AGENTS[name], place, tmp_path / "project", late=late)
-        made.write(NOWHERE, "/nowhere", trusted=trusted)
+        made.write(NOWHERE, "/nowhere", {}, trusted=trusted)
         made.at = made.home / ".gemini" if name == "gemini" else made.home
         return made
 
@@ -131,7 +131,7 @@ def test_a_file_that_cannot_be_read_is_named(copied, tmp_path, text):
     path.write_bytes(text.encode(errors="surrogateescape"))
     copy = Copy(AGENTS["claude"], tmp_path, tmp_path, late=False)
     with pytest.raises(PicohookError, match=r"settings\.json cannot be read: "):
-        copy.write(NOWHERE, "/nowhere", trusted=True)
+        copy.write(NOWHERE, "/nowhere", {}, trusted=True)
 
 
 def test_toml_says_the_same_as_before():

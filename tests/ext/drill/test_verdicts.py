@@ -19,7 +19,7 @@ RUNS, REFUSED = Seen("m-0-ask", ran=True, **ASKED), Seen("m-1-refuse", asked=["h
     ("calls", "verdict", "seen"),
     [
         ([RUNS, REFUSED], "guarded", "hook was asked about each call, and none ran that was refused"),
-        ([Seen("m-0-ask", **ASKED), REFUSED], "guarded", "your hook itself refuses"),
+        ([Seen("m-0-ask", **ASKED), REFUSED], "guarded", "your hook itself kept one from running"),
         ([Seen("m-0-ask", ran=True), REFUSED], "unguarded", "no hook was asked"),
         ([RUNS, Seen("m-1-refuse", ran=True, asked=["hook"], codes=[2])], "unguarded", "that hook had refused"),
         ([RUNS, Seen("m-1-refuse", ran=True)], "unguarded", "no hook was asked"),
