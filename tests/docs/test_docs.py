@@ -88,7 +88,7 @@ TOOLCHAINS = {
 """What a page of this name takes: a command that shows whether it is there, and how it is had."""
 CONFIGURATIONS = {"toml", "yaml", "json"}
 SOURCES = {"javascript", "typescript", "go", "rust", "java", "c", "bash", "perl"}
-NOT_RUN_AT_MOST = 4
+NOT_RUN_AT_MOST = 5
 SCHEMA = jsonschema.Draft202012Validator(picohook.config.schema())
 SHELLS: list[subprocess.Popen[str]] = []
 """The shells that ran the page's commands, each in its own process group: programs of a page may run until its end."""
