@@ -43,10 +43,11 @@ def require_watchfiles() -> Any:
 
 
 async def watch(host: Reloadable) -> None:
-    """Reload the host whenever a file of its configuration changes, until cancelled. Raises `PicohookError`.
+    """Reload the host whenever a file of its configuration changes, until cancelled.
 
     The files are the configuration, and the scripts beside it that its hooks run. A failed reload is logged, and the next
-    change starts another one.
+    change starts another one. Raises `PicohookError` for a host without a configuration, without watchfiles, and if the
+    files can no longer be watched.
     """
     awatch, source = require_watchfiles(), host.reloader.source
     ending = anyio.Event()

@@ -125,7 +125,8 @@ class Turn(BaseTurn):
         """Run a batch of calls: hooks are asked about one call after another, tools run in parallel, hooks see the results.
 
         Returns a result for every call. If a hook aborts, `AbortTurnError.results` has the results. If a hook pauses, keep
-        `PausedError.paused`. A resumed turn takes None for the calls.
+        `PausedError.paused`. A resumed turn takes None for the calls. Raises `PicohookError` for calls that it has already, and
+        for None in another turn.
         """
         if calls is None and self._pending is None:
             raise PicohookError("there are no tool calls: only a resumed turn takes None for them")
