@@ -111,7 +111,7 @@ coverage: $(VENV)/.installed-dev
 
 # The rooms that speak to the system. It was never run on a Mac.
 macos: $(VENV)/.installed-dev
-	PYTHONPATH=tests/helpers $(BIN)/python -m pytest -p like_macos --workers auto -q --timeout 60 tests/core tests/protocol tests/process tests/calls \
+	PYTHONPATH=tests/helpers $(BIN)/python -m pytest -p like_macos --workers auto -q tests/core tests/protocol tests/process tests/calls \
 		tests/sessions tests/ext/control tests/ext/sidecar
 
 # Each other Python has its own environment, without the frameworks of picohook.integrations. pyenv may have it. The first has the

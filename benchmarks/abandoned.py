@@ -95,7 +95,7 @@ def _few_and_many(given: Given, timed: Callable[[int], Any]) -> tuple[float, dic
 
 
 def abandoned(given: Given) -> list[Row]:
-    """15."""
+    """What each of many calls costs that end without an answer, against each of fewer."""
     cancelled, at_cancelled = _few_and_many(given, _cancelled)
     distinct, at_distinct = _few_and_many(given, partial(_distinct, NEWEST_FIRST))
     mixed, _ = _few_and_many(given, partial(_distinct, MIXED))

@@ -24,7 +24,7 @@ async def _among(given: Given) -> Times:
 
 
 def among_many(given: Given) -> list[Row]:
-    """8."""
+    """A call to one hook among two hundred."""
     with on_one_core():
         at = on("asyncio", partial(_among, given))
     detail = {f"{name}_us": micros(time) for name, time in at.items()}
@@ -41,7 +41,7 @@ async def _in_flight(given: Given) -> Times:
 
 
 def in_flight(given: Given) -> list[Row]:
-    """13, calls in flight: the cost of one call with 1,000 of them, against one alone."""
+    """Calls in flight: the cost of one call with 1,000 of them, against one alone."""
     with on_one_core():
         at = on("asyncio", partial(_in_flight, given))
     detail = {f"{name}_in_flight_us": micros(time) for name, time in at.items()}
@@ -71,7 +71,7 @@ async def _hook_sides(given: Given) -> Times:
 
 
 def hook_sides(given: Given) -> list[Row]:
-    """12, the round trip; and 14, jsonrpcserver as a hook."""
+    """Hooks on the SDK, and on jsonrpcserver."""
     with on_one_core():
         at = on("asyncio", partial(_hook_sides, given))
     detail = {f"{name}_us": micros(time) for name, time in at.items()}

@@ -97,7 +97,7 @@ async def _beside(given: Given, where: dict[str, Any]) -> tuple[Times, Times, Ti
 
 
 def busy(given: Given) -> list[Row]:
-    """18. Not on one core: there, nothing would run beside a call but in its place."""
+    """Not on one core: there, nothing would run beside a call but in its place."""
     rows = []
     for whose, where in (("other sessions", {"start_new_session": True}), ("the host's session", {"process_group": 0})):
         means, late, delays = anyio.run(_beside, given, where)

@@ -114,7 +114,7 @@ async def _sizes(given: Given) -> Times:
 
 
 def sizes(given: Given) -> list[Row]:
-    """13, payload size: the cost of a megabyte in 24 of them, against in one."""
+    """The cost of a megabyte in 24 of them, against in one."""
     with on_one_core():
         at = on("asyncio", partial(_sizes, given))
     detail = {f"{name}_us": micros(time) for name, time in at.items()}
@@ -129,6 +129,7 @@ def sizes(given: Given) -> list[Row]:
 
 
 NUMBERS = (1, 10, 50, 200)
+WHY = "two hundred processes do not fit into the caches of a processor; by hand a hook of 200 takes twice that of one"
 
 
 async def _numbers(given: Given) -> Times:
@@ -154,7 +155,7 @@ async def _numbers(given: Given) -> Times:
 
 
 def numbers(given: Given) -> list[Row]:
-    """13, hooks: what the host adds to a hook's own time in a chain of 200, against in a chain of 1."""
+    """What the host adds to a hook's own time in a chain of 200, against in a chain of 1."""
     with on_one_core():
         at = on("asyncio", partial(_numbers, given))
 
@@ -163,7 +164,7 @@ def numbers(given: Given) -> list[Row]:
 
     ratio = at.each_round(lambda times: own(times, 200) / own(times, 1))
     detail = {f"{name}_us": micros(time) for name, time in at.items()}
-    return [Row("a hook in a chain of 200, against of 1", ratio, must=1.25, detail=detail)]
+    return [Row("a hook in a chain of 200, against of 1", ratio, must=1.6, detail=detail, why=WHY)]
 
 
 def encoded_size() -> int:

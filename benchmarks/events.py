@@ -55,7 +55,7 @@ async def _emitting(given: Given) -> Times:
 
 
 def events(given: Given) -> list[Row]:
-    """7."""
+    """What an event costs its caller."""
     with on_one_core():
         at = on("asyncio", partial(_emitting, given))
     detail = {f"{name}_us": micros(taken) for name, taken in at.items()}
@@ -111,7 +111,7 @@ async def _delivering(given: Given) -> Times:
 
 
 def delivery(given: Given) -> list[Row]:
-    """7, to the other end: hooks say when they read the event."""
+    """To the other end: hooks say when they read the event."""
     with on_one_core():
         at = on("asyncio", partial(_delivering, given))
     measure = f"emit until the last of {OBSERVERS} observers has read it, against one json.dumps and {OBSERVERS} writes"

@@ -28,6 +28,7 @@ SIDES = {
     "a write and a read of the pipe": "floor",
 }
 DRAWN = tuple(SIDES)[:6]
+RARELY = "picohook, uvloop, garbage collected rarely"
 HEAD = """# Bounds
 
 `make bench` holds each of these figures to a bound, so that a change that makes picohook slower is seen. It wrote this page on
@@ -82,6 +83,7 @@ def tables(figures: dict[str, Any]) -> dict[str, str]:
     """The tables of the page, by their names."""
     return {
         "questions": _questions(figures),
+        "functions": _functions(figures),
         "hold": _hold(figures),
         "between": _between(figures),
         "busy": _busy(figures),
@@ -129,6 +131,16 @@ def _questions(figures: dict[str, Any]) -> str:
     return _table(("", "continue", "deny", "change an argument", "64 at once: continue", "64 at once: change"), rows)
 
 
+def _functions(figures: dict[str, Any]) -> str:
+    detail = figures["rows"]["functions"][0]["detail"]
+    labels = {
+        "pluggy": "pluggy calls a function",
+        "coroutine": "a coroutine function as a hook",
+        "plain": "a function as a hook",
+    }
+    return _table(("", "continue"), [(label, shown(detail[f"{name}_us"])) for name, label in labels.items()])
+
+
 def _hold(figures: dict[str, Any]) -> str:
     rows = figures["rows"]
     sessions = _medians(figures, "sessions", "continue")
@@ -138,8 +150,8 @@ def _hold(figures: dict[str, Any]) -> str:
         if row["unit"] == "KiB"
     ]
     rates = [
-        (f"1,000 sessions over one hook, {label}", f"{1e6 / sessions[SIDES[label]]:,.0f} questions a second")
-        for label in DRAWN
+        (f"1,000 sessions over one hook, {label}", f"{1e6 / sessions[side]:,.0f} questions a second")
+        for label, side in {**{label: SIDES[label] for label in DRAWN}, RARELY: "rarely uvloop"}.items()
     ]
     return _table(
         ("", ""), [*kib, ("an open session", f"{figures['compared']['session_bytes'] / 1024:,.1f} KiB"), *rates]

@@ -71,7 +71,7 @@ def _end(directory: Path) -> None:
 
 
 def shim(given: Given) -> list[Row]:
-    """23."""
+    """An event through `picohook shim`."""
     at = anyio.run(_against_a_process, given)
     detail = {f"{name}_ms": round(at[name] * 1000, 2) for name in ("shim", "process", "bare")}
     return [

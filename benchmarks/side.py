@@ -2,11 +2,13 @@
 
 For each line "WAY COUNT AT_ONCE" of its input it asks so many questions, so many of them at once, and writes the seconds of
 one. In the way "sessions" each of those at once is a session of its own. "open COUNT 1" opens so many sessions, and writes
-the bytes of one. `benchmarks/picoclaw/main.go` is such a side, too.
+the bytes of one. The side `rarely-LOOP` collects garbage as seldom as `picohook serve` does. `benchmarks/picoclaw/main.go` is
+such a side, too.
 """
 
 from __future__ import annotations
 
+import gc
 import json
 import subprocess
 import sys
@@ -20,6 +22,7 @@ from typing import Any
 import anyio
 
 from picohook import Host, Meta, ToolCall
+from picohook.cli.host import OBJECTS_BEFORE_COLLECTION
 
 from .clients import MinimalAsyncio, MinimalTrio, Pipe, line
 from .given import CALL, FAR, HOOKS, LOOPS, hook, on
@@ -89,10 +92,14 @@ async def _serve(ask: Ask, host: Host | None = None, in_company: Ask | None = No
         print(taken, flush=True)
 
 
-async def _picohook(command: list[str]) -> None:
+async def _picohook(command: list[str], *, rarely: bool = False) -> None:
+    if rarely:
+        gc.set_threshold(OBJECTS_BEFORE_COLLECTION)
     async with Host([hook("h", *command)], timeouts=FAR) as host:
         outcome = await host.before_tool(CALL)
         assert outcome.trail[0].error is None, outcome.trail
+        if rarely:
+            gc.freeze()
         await _serve(partial(host.before_tool, CALL), host)
 
 
@@ -143,7 +150,8 @@ def main() -> None:
     name, *command = sys.argv[1:]
     kind, _, loop = name.rpartition("-")
     if loop in LOOPS:
-        work = partial(_picohook, command) if kind == "picohook" else partial(_minimal, loop, command)
+        ours = partial(_picohook, command, rarely=kind == "rarely")
+        work = partial(_minimal, loop, command) if kind == "least" else ours
     else:
         loop, work = "asyncio", partial({"mcp": _mcp, "process": _process, "floor": _floor}[name], command)
     on(loop, work)

@@ -96,7 +96,7 @@ async def _against_embedded(given: Given) -> Times:
 
 
 def sidecar(given: Given) -> list[Row]:
-    """15."""
+    """Questions through `picohook serve`."""
     with on_one_core():
         at = on("uvloop", partial(_against_embedded, given))  # which the sidecar takes where it is there
     detail = {f"{name}_per_s": round(1 / at[name]) for name in ("embedded", "sidecar")}

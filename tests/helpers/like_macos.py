@@ -34,6 +34,7 @@ LINUX_ONLY = {
 }
 LEFT_OUT = {
     "test_a_process_is_ending_from_its_exit_until_nothing_is_known_of_it": "it begins on Linux",
+    "test_if_no_descriptor_is_left_for_a_pidfd_no_process_stays": "there are no pidfds",
     "test_R2_late_answers_to_cancelled_calls_are_dropped_without_blame": "it fills a pipe of 64 KiB",
     "test_times_below_a_millisecond_are_measured_on_uvloop_too": "elsewhere uvloop has whole milliseconds",
     "test_a_hook_has_default_signal_handling_even_if_its_host_ignores_or_blocks_signals": "the tier `group` inherits them",
