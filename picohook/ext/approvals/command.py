@@ -23,6 +23,7 @@ from ...cli import live, output
 from ...cli.command import App, Json
 from ...errors import PicohookError
 from ...wire.extras import needs
+from .grants import Terms
 from .plain import plain
 from .queue import Answer, Queue, Waiting
 from .view import View, view
@@ -84,15 +85,35 @@ def answer(
     yes: Annotated[
         bool | None, typer.Option("--yes/--no", help="Whether the call may run.", show_default=False)
     ] = None,
+    grant: Annotated[
+        str | None,
+        typer.Option(metavar="JSON", help="With --yes: the later calls that it is for, too.", show_default=False),
+    ] = None,
 ) -> None:
     """Answer one call. Exits with 1 if the call does not wait for an answer."""
     if yes is None:
         raise typer.BadParameter("say --yes or --no")
     if yes and reason:
         raise typer.BadParameter("a reason is for --no: the model is told it")
+    given = None if grant is None else _grant(grant)
+    if given is not None and not yes:
+        raise typer.BadParameter("a grant is for --yes")
     with contextlib.closing(Queue()) as queue:
-        queue.answer(call, Answer(yes, reason, f"the command line, by {_user()}"))
+        if given is not None and not queue.find(call).about.get("grants"):
+            raise PicohookError(f"the host of {call} keeps no grants: its configuration has no [grants]")
+        queue.answer(call, Answer(yes, reason, f"the command line, by {_user()}", given))
     output.line(f"{call}: {'yes' if yes else 'no'}")
+
+
+def _grant(text: str) -> dict[str, Any]:
+    try:
+        grant = json.loads(text)
+    except ValueError:
+        grant = None
+    if not isinstance(grant, dict):
+        raise typer.BadParameter('--grant is a JSON object, such as \'{"for": "session"}\'')
+    Terms.read(grant)
+    return grant
 
 
 @app.command()
@@ -197,7 +218,7 @@ def _work_through(queue: Queue, *, watch: bool) -> None:
             _wait_for_more(queue, skipped)
             continue
         one = waiting[0]
-        _show(view(one))
+        _show(seen := view(one))
         more = queue.count() - 1
         output.line(f"{more} more in the queue. {HELP}" if more else HELP, style="dim")
         said = _asked(queue, one.id)
@@ -206,8 +227,9 @@ def _work_through(queue: Queue, *, watch: bool) -> None:
         word, _, reason = said.partition(" ")
         if word == "q":
             return
-        if word in {"y", "yes"} and not reason:
-            _answer(queue, one.id, Answer(True, "", _terminal()))
+        chosen = seen.offers[int(reason) - 1][1] if reason.isdecimal() and 0 < int(reason) <= len(seen.offers) else None
+        if word in {"y", "yes"} and (chosen or not reason):
+            _answer(queue, one.id, Answer(True, "", _terminal(), chosen))
         elif word in {"n", "no"}:
             _answer(queue, one.id, Answer(False, reason.strip(), _terminal()))
         elif word == "s":
@@ -233,6 +255,8 @@ def _show(seen: View) -> None:
             output.line(f"    {line}")
     for sign, line in seen.diff:
         output.line(f"    {sign} {line}", style=STYLES.get(sign, ""))
+    for number, (text, _) in enumerate(seen.offers, 1):
+        output.line(f"  y {number}: yes, {text}")
     if seen.left_out:
         output.line(f"  {seen.left_out} All of it: picohook approvals show {seen.id}", style="bold red")
 

@@ -22,6 +22,7 @@ from ...model.decisions import Approve, Deny
 from ...protocol.codec import encode
 from ...wire.text import explain, last_words
 from .database import DatabaseError
+from .grants_part import GrantsPart
 from .presence import Presence
 from .queue import Answer, Queue, Waiting
 
@@ -92,7 +93,7 @@ class QueueHook(Hook):
         if place.answer is None:
             return Deny(f"nobody answered within {timeout:g} s")
         if place.answer.yes:
-            return Approve(reason=f"approved through {place.answer.by}")
+            return Approve(reason=f"approved through {place.answer.by}", grant=place.answer.grant)
         return Deny(f"the user said: {place.answer.reason}" if place.answer.reason else "the user said no")
 
     async def _ended(self, place: Place) -> None:
@@ -121,7 +122,8 @@ class QueueHook(Hook):
         spec, program = self.spec, os.path.basename(sys.argv[0] if sys.argv else "")
         rule = {} if spec.filter is None else spec.filter.model_dump(exclude_defaults=True)
         where = os.getcwd() if os.path.isdir(".") else ""
-        about = {"hook": spec.name, "source": spec.source, "filter": rule}
+        keeps_grants = self._host.part(GrantsPart) is not None
+        about = {"hook": spec.name, "source": spec.source, "filter": rule, "grants": keeps_grants}
         return {**about, "program": program, "pid": os.getpid(), "directory": where}
 
 

@@ -20,6 +20,7 @@ from .database import Database, DatabaseError
 from .presence import is_alive, remove_dead
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Literal
 
     State = Literal["waiting", "answered", "used", "over", "gone"]
@@ -32,7 +33,7 @@ _SCHEMA = """
 CREATE TABLE calls (
   number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, host TEXT NOT NULL, state TEXT NOT NULL, asked_at REAL NOT NULL,
   until REAL NOT NULL, about TEXT NOT NULL, yes INTEGER, reason TEXT NOT NULL DEFAULT '', by TEXT NOT NULL DEFAULT '',
-  head BLOB NOT NULL, call BLOB NOT NULL
+  given TEXT, head BLOB NOT NULL, call BLOB NOT NULL
 );
 CREATE INDEX in_order ON calls (state, number);
 CREATE INDEX of_host ON calls (state, host);
@@ -41,7 +42,7 @@ CREATE TABLE pages (host TEXT PRIMARY KEY, url TEXT NOT NULL);
 CREATE TABLE keys (name TEXT PRIMARY KEY, value BLOB NOT NULL);
 INSERT INTO keys VALUES ('links', randomblob(32))
 """
-_COLUMNS = "id, state, asked_at, until, about, yes, reason, by, length(call)"
+_COLUMNS = "id, state, asked_at, until, about, yes, reason, by, given, length(call)"
 _SHORT = f"{_COLUMNS}, CASE WHEN length(call) <= {INLINE} THEN call ELSE head END"
 _EMPTY = "call = x'', head = x''"
 _WAITING = "state = 'waiting' AND until > ?"
@@ -57,6 +58,8 @@ class Answer:
     reason: str
     by: str
     """The channel through which it was given, and the person as far as the channel knows."""
+    grant: Mapping[str, Any] | None = None
+    """The later calls that a yes is for, too, as on the wire."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,12 +120,12 @@ class Queue(Database):
 
     def use(self, waiting: Waiting) -> Answer | None:
         """Use the answer for this call, once; None if there is none for exactly this call."""
-        asked = "SELECT yes, reason, by FROM calls WHERE id = ? AND state = 'answered' AND call = ?"
+        asked = "SELECT yes, reason, by, given FROM calls WHERE id = ? AND state = 'answered' AND call = ?"
         with self._writing():
             row = self._db.execute(asked, (waiting.id, waiting.call)).fetchone()
             if row is not None:
                 self._db.execute(f"UPDATE calls SET state = 'used', {_EMPTY} WHERE id = ?", (waiting.id,))
-        return None if row is None else Answer(row[0] == 1, row[1], row[2])
+        return None if row is None else _answer(*row)
 
     def withdraw(self, call: str, state: State) -> None:
         """End the waiting of a call whose answer is not used."""
@@ -163,8 +166,9 @@ class Queue(Database):
         with self._writing():
             found = self.find(call)
             if found.is_waiting:
-                values = (int(answer.yes), answer.reason, answer.by, call)
-                changed = "state = 'answered', yes = ?, reason = ?, by = ?"
+                grant = None if answer.grant is None else json.dumps(answer.grant)
+                values = (int(answer.yes), answer.reason, answer.by, grant, call)
+                changed = "state = 'answered', yes = ?, reason = ?, by = ?, given = ?"
                 self._db.execute(f"UPDATE calls SET {changed} WHERE id = ?", values)
         if not found.is_waiting:
             raise PicohookError(found.end)
@@ -209,6 +213,10 @@ class Queue(Database):
 
 
 def _waiting(row: tuple[Any, ...]) -> Waiting:
-    call, state, asked_at, until, about, yes, reason, by, size, shown = row
-    answer = None if yes is None else Answer(yes == 1, reason, by)
+    call, state, asked_at, until, about, yes, reason, by, given, size, shown = row
+    answer = None if yes is None else _answer(yes, reason, by, given)
     return Waiting(bytes(shown), until, json.loads(about), call, asked_at, size, state, answer)
+
+
+def _answer(yes: int, reason: str, by: str, given: str | None) -> Answer:
+    return Answer(yes == 1, reason, by, None if given is None else json.loads(given))

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic_core import from_json
 
+from ...model.payloads import ToolCall
 from ...wire.regular_files import read_regular
+from .grants import offers
 from .plain import plain
 
 if TYPE_CHECKING:
@@ -40,6 +42,8 @@ class View(NamedTuple):
     """The lines of an edit, each with its sign; empty if the call is no edit."""
     left_out: str
     """What is not shown, and where it is; empty if all is shown."""
+    offers: list[tuple[str, dict[str, Any]]]
+    """The grants that a yes may have, each with a text that says all that it is for."""
 
 
 def view(waiting: Waiting) -> View:
@@ -58,7 +62,14 @@ def view(waiting: Waiting) -> View:
             is_cut = is_cut or len(text) > MOST_SHOWN
             shown.append((plain(name), plain(text[:MOST_SHOWN])))
     left_out = f"This call is too large to be shown here: {size} bytes." if is_cut else ""
-    return View(waiting.id, plain(str(call.get("tool"))), [*_facts(waiting, call)], shown, diff, left_out)
+    offered = [] if is_cut or not waiting.about.get("grants") else _offers(waiting, call)
+    return View(waiting.id, plain(str(call.get("tool"))), [*_facts(waiting, call)], shown, diff, left_out, offered)
+
+
+def _offers(waiting: Waiting, call: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    context = {"cwd": waiting.about.get("directory"), **(call.get("context") or {})}
+    asked = ToolCall(tool=call["tool"], arguments=call["arguments"], context=context)
+    return [(plain(text), grant) for text, grant in offers(asked)]
 
 
 def _facts(waiting: Waiting, call: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 
 import pytest
 from program import PATIENCE, read_line
+from rows import each
 
 from picohook.ext.approvals.presence import Presence
 from picohook.ext.approvals.queue import Answer, Queue
@@ -43,8 +44,8 @@ def put(queue):
     """Adds calls of a host that lives."""
     presence = Presence(queue.directory)
 
-    def put(*calls, lasts=60.0):
-        made = [a_call(call, lasts, hook="person", program="agent", pid=7) for call in calls]
+    def put(*calls, lasts=60.0, **about):
+        made = [a_call(call, lasts, hook="person", program="agent", pid=7, **about) for call in calls]
         for one in made:
             queue.put(presence.name, one)
         return [one.id for one in made]
@@ -107,6 +108,36 @@ def test_a_person_works_through_the_list(project, queue, put):
     said = [queue.find(call).answer for call in calls]
     assert [one and (one.yes, one.reason) for one in said] == [(True, ""), (False, "use git mv"), None, (False, "")]
     assert re.fullmatch(r"the terminal \d+, by \S+", said[0].by)
+
+
+def test_a_yes_is_for_the_later_calls_that_were_offered(project, queue, put):
+    [call] = put(LS, grants=True)
+    with terminal(project) as person:
+        person.sees('y 1: yes, for this session: bash: command = "ls"')
+        person.sees("> ")
+        person.types("y 9\n")
+        person.sees("not understood: y 9")
+        person.sees("> ")
+        person.types("y 1\n")
+        person.sees("no call waits")
+    assert queue.find(call).answer.grant == {"for": "session"}
+
+
+@each(
+    "mistake",
+    [
+        (("--yes", "--grant", "session"), "is a JSON object"),
+        (("--yes", "--grant", '{"for": "ever"}'), "for: Input should be 'session', 'agent' or 'project'"),
+        (("--no", "--grant", '{"for": "session"}'), "a grant is for --yes"),
+        (("--yes", "--grant", '{"for": "session"}'), "keeps no grants: its configuration has no [grants]"),
+    ],
+)
+def test_a_grant_that_is_none_is_refused_and_the_call_still_waits(project, queue, put, mistake):
+    options, why = mistake
+    [call] = put(LS)
+    done = project("approvals", "answer", call, *options)
+    assert (done.code != 0, why in done.err) == (True, True), done.err
+    assert queue.find(call).answer is None
 
 
 def test_a_call_that_is_answered_elsewhere_is_said_to_be_and_the_next_one_is_shown(project, queue, put):

@@ -17,6 +17,7 @@ from picohook import ConfigError, HookSpec, Host, ToolCall
 from picohook.config import load
 from picohook.ext.approvals import database
 from picohook.ext.approvals.queue import Answer
+from picohook.ext.approvals.view import view
 from picohook.testing import RecordingHost
 
 from .conftest import come
@@ -295,3 +296,27 @@ async def test_a_mistake_is_named(write, table, complaint):
     with pytest.raises(ConfigError) as caught:
         load(path)
     assert [str(problem).removeprefix(f"{path}: ") for problem in caught.value.problems] == [complaint]
+
+
+async def test_a_yes_for_later_calls_is_a_grant_that_names_the_channel(queue, write):
+    path = write("picohook.toml", "[grants]\n[hooks.person]\napprover = 'queue'\nstages = ['approve_tool']\n")
+    call = ToolCall(tool="bash", arguments={"command": "ls"}, meta={"SessionKey": "s1"})
+    async with Host.from_config(path) as host, anyio.create_task_group() as group:
+        asked = Asked(host, group)
+        asked("first", call)
+        (waiting,) = await come(queue)
+        offered = [grant for _, grant in view(waiting).offers]
+        queue.answer(waiting.id, Answer(True, "", "the terminal 3, by ann", offered[0]))
+        while "first" not in asked.outcomes:
+            await anyio.sleep(0.01)
+        later = await host.approve_tool(call)
+    assert (asked.outcomes["first"].approved, later.approved, queue.count()) == (True, True, 0)
+    assert later.trail[0].reason.endswith(", by person: approved through the terminal 3, by ann")
+
+
+async def test_without_the_table_of_grants_none_is_offered(queue):
+    async with asking() as host, anyio.create_task_group() as group:
+        Asked(host, group)("only")
+        (waiting,) = await come(queue)
+        queue.answer(waiting.id, Answer(True, "", ""))
+    assert view(waiting).offers == []
