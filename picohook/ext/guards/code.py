@@ -392,6 +392,8 @@ class _Notes:
             self.effects.bare("environment", found[0])
         if _ENVIRONMENT.search(plain):
             self.effects.bare("environment")
+        if language == "perl" and re.search(r"\beval\s*\(?\s*(?:pack|\$|join|decode|reverse|unpack)", plain):
+            self.reading.doubt("Perl runs code that is not known.", self.command)
         if language in {"perl", "ruby", "php", "lua"}:
             if re.search(r"sock", plain, re.IGNORECASE) and re.search(
                 r"exec|STDIN|/bin/(?:ba)?sh|proc_open|popen|system", plain

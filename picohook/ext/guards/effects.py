@@ -75,7 +75,7 @@ class Effects:
 
     def read_maybe(self) -> None:
         """Of a program that is not known, each word may be a file, and a URL a host."""
-        for word in self.command.words[1:]:
+        for word in self.command.words[1:] if not self.row.name else self.command.operands:
             text = word.text
             if _URL.match(text):
                 self.host("connect", text)
@@ -286,6 +286,12 @@ class Effects:
 
     def remote_copy(self) -> None:
         """`scp`, `rclone`."""
+        if self.command.name == "rclone" and (
+            {"--dry-run", "-n"} & self.command.options.keys()
+            or not self.command.operands
+            or self.command.operands[0].text not in {"copy", "sync", "move", "copyto", "moveto", "bisync", "rcat"}
+        ):
+            return
         operands = list(self.command.operands[self.command.starts :])
         if operands and (_is_remote(operands[-1].text)):
             self.host("send", operands[-1].text, "file")
@@ -380,7 +386,9 @@ class Effects:
 
     def _sent(self, value: str) -> None:
         if value in {"-", "", "/dev/stdin"} or value.startswith("/dev/fd/"):
-            self.bare("send-input")
+            feed = self.command.feed
+            if feed is None or feed.commands or feed.text is None:
+                self.bare("send-input")
         else:
             self.act("sent", value)
         self.bare("sends")
@@ -499,7 +507,7 @@ class Effects:
             texts.append(feed.text)
         for text in texts:
             if text:
-                self.bare("statement", text)
+                self.bare("statement", without_strings(text))
         for option in ("-f", "--file"):
             if value := self.command.options.get(option):
                 self.act("read", value)
@@ -572,6 +580,12 @@ class Effects:
             elif not unknown(word.text):
                 for cwd in self.command.cwds:
                     self.files.texts[self.files.places.real(word.text, cwd)] = (feed.text if feed else None) or UNKNOWN
+
+
+def without_strings(statement: str) -> str:
+    """A statement for a database without its literal texts."""
+    has_sql = re.search(r"(?i)\b(?:select|insert|update|delete|drop)\b", statement)
+    return re.sub(r"'(?:[^']|'')*'", "''", statement) if has_sql else statement
 
 
 def _is_file(word: Word, cwd: str) -> bool:

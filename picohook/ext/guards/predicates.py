@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from .names import listed
+from .rows import row_of
 from .words import unknown
 
 if TYPE_CHECKING:
@@ -317,7 +318,9 @@ def outside(case: Case) -> bool:
     command = case.command
     if command is None:
         return False
-    texts = [word.text for word in command.operands] + [value for value in command.options.values() if value]
+    runs_one = command.name in {"npx", "bunx", "uvx"}  # the other words are the program's
+    texts = [word.text for word in command.operands[: 1 if runs_one else None]]
+    texts += [value for value in command.options.values() if value]
     for text in texts:
         if re.match(r"(?:git\+|https?://|git@|ssh://|file:|github:|gitlab:|bitbucket:|git://)", text):
             return True
@@ -381,6 +384,25 @@ def ends_guard(case: Case) -> bool:
     )
 
 
+_VERBS = re.compile(
+    r"(?:delete|destroy|purge|drop|terminate|remove|unregister|wipe|erase|prune|forget|del|nuke)(?:[-_:]\w+)*"
+)
+_NO_SERVICE = listed("no-service")
+_SERVICES = frozenset(
+    ("op", "crictl", "heroku", "vercel", "netlify", "supabase", "flyctl", "security", "glab", "docker-compose")
+)
+
+
+def deletes_by_name(case: Case) -> bool:
+    """Whether a program that guards know nothing of gets a verb such as `delete` among its first words."""
+    command = case.command
+    if command is None or command.wraps or "/" in command.words[0].text or command.name in _NO_SERVICE:
+        return False
+    if row_of(command.name).name and command.name not in _SERVICES:
+        return False
+    return any(_VERBS.fullmatch(word.text) for word in command.operands[:3])
+
+
 BY_NAME: dict[str, Callable[[Case], bool]] = {
     "unclean": unclean,
     "to-main": to_main,
@@ -390,6 +412,7 @@ BY_NAME: dict[str, Callable[[Case], bool]] = {
     "not-local-delete": not_local_delete,
     "reaches-out": reaches_out,
     "ends-guard": ends_guard,
+    "deletes-by-name": deletes_by_name,
     "carries-data": carries_data,
     "reads-files": reads_files,
     "sent-secret": sent_secret,

@@ -61,6 +61,7 @@ class Programs:
         command.starts = min(row.subs, len(command.operands))
         if not name:
             self._unknown_name(reader, command)
+            name, row = command.name, row_of(command.name)
         elif "/" in command.words[0].text and not row.runs:
             self._file(reader, command, scope, command.words[0], row.name or "", first_word=True)
         if name in _READS_PROGRAMS and any(one.name in FETCHERS for word in command.words for one in word.inside):

@@ -181,6 +181,9 @@ class Reader:
                 run = _RUNS.get(kind)
                 if run is None:
                     raise UnreadableError("its syntax is not understood")
+                if kind in _LAST:  # the tree gives them to all of it, the shell to the last command
+                    _LAST[kind](self, node, scope, redirects)
+                    return
                 if redirects and kind != "redirected_statement":
                     scope = self._redirected(scope, redirects)
                 run(self, node, scope)
@@ -220,18 +223,8 @@ class Reader:
             raise UnreadableError("words after a redirection belong to no command")
         elif body is None:
             self._add(Command([Word("{")], "{", scope.cwds, tuple(redirects), via=scope.via), scope)
-        elif body.type in {"list", "pipeline", "negated_command"} and redirects:
-            self._last_redirected(body, scope, tuple(redirects))
         else:
             self._run(body, scope, tuple(redirects))
-
-    def _last_redirected(self, node: Node, scope: Scope, redirects: tuple[Redirect, ...]) -> None:
-        """`a && b > f`: the tree gives the redirection to both, the shell to the last one. It is judged either way."""
-        self._add(Command([Word("{")], "{", scope.cwds, redirects, via=scope.via), scope)
-        feed = self._fed(redirects, scope.feed)
-        inner = scope if feed is scope.feed else replace(scope, feed=feed)
-        self._run(node, inner)
-        scope.cwds, scope.before = inner.cwds, inner.before
 
     def _separated(self, children: Sequence[Node]) -> Sequence[Node]:
         """The children. Raises `UnreadableError` if there is something other than blanks between them."""
@@ -419,7 +412,7 @@ class Reader:
 
     # Compound statements.
 
-    def _list(self, node: Node, scope: Scope) -> None:
+    def _list(self, node: Node, scope: Scope, redirects: tuple[Redirect, ...] = ()) -> None:
         """`a && b || c`, of which the tree makes a nest on the left."""
         chain: list[tuple[str, Node]] = []
         while node.type == "list":
@@ -436,15 +429,16 @@ class Reader:
             chain.append((sign.type, right))
             node = left
         self._run(node, scope)
-        for sign_text, right in reversed(chain):
+        for left_over, (sign_text, right) in zip(reversed(range(len(chain))), reversed(chain), strict=True):
+            own = () if left_over else redirects
             if sign_text == "&&":
-                self._run(right, scope)
+                self._run(right, scope, own)
             else:
                 branch = scope.copy()
                 branch.settle()
                 if branch.cwds != scope.cwds:
                     branch.cwds = scope.before
-                self._run(right, branch)
+                self._run(right, branch, own)
                 if self._ends(right):
                     scope.before = ()
                 else:
@@ -455,7 +449,7 @@ class Reader:
         text = self._raw(node).lstrip("({ \t\n").rstrip(")}; \t\n")
         return any(part.strip().split(" ")[0] in _ENDS for part in re.split(r"[;\n]|&&|\|\|", text)[-1:])
 
-    def _pipeline(self, node: Node, scope: Scope) -> None:
+    def _pipeline(self, node: Node, scope: Scope, redirects: tuple[Redirect, ...] = ()) -> None:
         outer_feed = scope.feed
         stages = [child for child in node.children if child.is_named and child.type != "comment"]
         feed = outer_feed
@@ -468,7 +462,7 @@ class Reader:
             inner = scope.copy()
             inner.feed, inner.parallel = feed, True
             before = len(commands)
-            self._run(stage, inner)
+            self._run(stage, inner, redirects if stage is stages[-1] else ())
             made = commands[before:]
             text = self.output(made, inner)
             feed = Feed(
@@ -484,8 +478,8 @@ class Reader:
         else:
             self._statements(node, scope)
 
-    def _negated(self, node: Node, scope: Scope) -> None:
-        self._statements(node, scope)
+    def _negated(self, node: Node, scope: Scope, redirects: tuple[Redirect, ...] = ()) -> None:
+        self._run(self._separated(node.children)[-1], scope, redirects)
 
     def _if(self, node: Node, scope: Scope, *, has_else: bool = False) -> None:
         branches: list[Scope] = []
@@ -1182,3 +1176,8 @@ _RUNS: dict[str, Callable[[Reader, Node, Scope], None]] = {
     "unset_command": Reader._unset,
 }
 _TEXTS = listed("texts")
+_LAST: dict[str, Callable[[Reader, Node, Scope, tuple[Redirect, ...]], None]] = {
+    "list": Reader._list,
+    "pipeline": Reader._pipeline,
+    "negated_command": Reader._negated,
+}

@@ -159,6 +159,8 @@ def _may_be(glob: str, path: str) -> bool:
     parts, names = glob.split("/"), path.split("/")
     if len(names) == 1:
         parts = parts[-1:]
+        if len(parts[0].strip("*?[]")) < 2:
+            return False  # it may be any file
     if len(parts) != len(names):
         return False
     return all(

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import code
-from .effects import NOWHERE
+from .effects import NOWHERE, without_strings
 from .places import host_of
 from .reading import Act, Command
 from .words import UNKNOWN, Word
@@ -304,7 +304,7 @@ class _Tool:
             elif name in {"code", "python"} and re.search(r"python|notebook|jupyter|execute", tool, re.IGNORECASE):
                 self.on_python([text])
             elif name in {"sql", "query", "statement"} or re.search(r"sql|query|database", tool, re.IGNORECASE):
-                self.bare("statement", text)
+                self.bare("statement", without_strings(text))
             elif _URL.search(text):
                 for url in _URL.findall(text):
                     self._url(url)
