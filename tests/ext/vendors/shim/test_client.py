@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import struct
 import subprocess
 import sys
 
@@ -209,6 +210,28 @@ class TestTheProjectCannotReachIt:
             fake_host(elsewhere(shim.project), project=other),
         ):
             assert shim.ask(CALL, cwd=other) == (0, '{"a":1}', "")
+
+
+class SocketOfMacOS:
+    """The end of a connection as unix(4) of macOS tells of it: level 0, a struct xucred, and the number of the process."""
+
+    def __init__(self, user: int, process: int) -> None:
+        self.told = {
+            1: struct.pack("=IIh2x16I", 0, user, 1, 20, *[0] * 15),  # LOCAL_PEERCRED: version, user, groups
+            2: struct.pack("=i", process),  # LOCAL_PEERPID
+        }
+
+    def getsockopt(self, level: int, name: int, size: int) -> bytes:
+        assert level == 0
+        return self.told[name][:size]
+
+
+def test_on_macos_the_process_and_user_that_listen_are_read_as_the_system_tells_them(monkeypatch):
+    monkeypatch.delattr(ask_host._socket, "SO_PEERCRED", raising=False)
+    monkeypatch.setattr(ask_host._socket, "LOCAL_PEERCRED", 1, raising=False)
+    assert ask_host._peer(SocketOfMacOS(os.geteuid(), 4711), "s") == 4711
+    with pytest.raises(ask_host.Refusal, match="s belongs to the program of another user"):
+        ask_host._peer(SocketOfMacOS(os.geteuid() + 1, 4711), "s")
 
 
 def test_it_imports_nothing_that_takes_long(shim):
