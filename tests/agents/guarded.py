@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import subprocess
@@ -16,6 +15,8 @@ from picohook.ext.drill.model import serving
 if TYPE_CHECKING:
     from programs import Program
     from trying import Ground
+
+    from picohook.ext.drill.model import Model
 
 GUARD = """
 import os
@@ -137,26 +138,19 @@ def _of_terminal(program: Program, here: Ground) -> list[str]:
     if program.name != "codex":
         return []
     opens = ("t1", "exec_command", {"cmd": "bash", "tty": True, "yield_time_ms": 300})
-    _guarded(program, here, [[opens]], types=True)
+
+    def types(model: Model) -> Any:
+        found = re.search(r"session ID (\d+)", model.results.get("t1", ""))
+        typed = found and program.agent.call("t2", "type", session=int(found[1]), command="touch typed")
+        return [typed] if typed else "done"
+
+    _guarded(program, here, [[opens], types])
     return ["text was typed into a shell"] if (here.project / "typed").exists() else []
 
 
-def _guarded(
-    program: Program, here: Ground, script: list[Any], prompt: str = "go on", *, types: bool = False
-) -> tuple[str, int]:
+def _guarded(program: Program, here: Ground, script: list[Any], prompt: str = "go on") -> tuple[str, int]:
     """Run the program with the shim. Returns what it wrote, and how many requests its model got."""
     with serving({"": script}) as model:
-        if types:
-            answer = model.answer
-
-            def answer_and_type(request: dict[str, Any]) -> Any:
-                said, found = answer(request), re.search(r"session ID (\d+)", json.dumps(request))
-                if said == "done" and found and model.requests == 2:
-                    typed = {"session_id": int(found[1]), "chars": "touch typed\n", "yield_time_ms": 500}
-                    return [("t2", "write_stdin", typed)]
-                return said
-
-            model.answer = answer_and_type  # type: ignore[method-assign]
         program.prepare(here.home, model.url, {})
         shim = [sys.executable, "-m", "picohook", "shim", program.name, "--config", str(here.home / "picohook.toml")]
         environment = {"HOME": str(here.home), "PATH": os.environ["PATH"]}

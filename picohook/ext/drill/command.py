@@ -1,5 +1,6 @@
 """`picohook drill`: prove that an installed agent asks your hooks."""
 
+import os
 import shutil
 import signal
 import sys
@@ -70,9 +71,7 @@ def drill(
 
 def _drive(made: Drill, names: list[str], *, as_json: bool) -> bool:
     """Try these ways, and print what came of them. Returns whether they are guarded, as far as they can be."""
-    try:
-        leave_the_network()
-    except (OSError, AttributeError):
+    if not _is_offline():
         made.notes.append(_ALONE)
     title, version = agent_of(made.agent.name).title, made.version()
     if version not in made.agent.tried:
@@ -99,6 +98,24 @@ def _drive(made: Drill, names: list[str], *, as_json: bool) -> bool:
     proven = "no call ran past your hooks that they can guard" if ok else "nothing is proven: no way is guarded"
     output.line(f"unguarded: {', '.join(failed)}" if failed else proven)
     return ok
+
+
+def _is_offline() -> bool:
+    """Leave the network, for this process and what it starts. Returns whether the system lets it.
+
+    A child tries it first: a failure in the middle would leave a process without a user.
+    """
+    child = os.fork()
+    if not child:
+        try:
+            leave_the_network()
+            os._exit(0)
+        finally:
+            os._exit(1)
+    if os.waitpid(child, 0)[1]:
+        return False
+    leave_the_network()
+    return True
 
 
 async def offer(_: Layers) -> AsyncIterator[Finding]:

@@ -115,8 +115,6 @@ class Model(ThreadingHTTPServer):
         self.scripts = scripts
         self.requests = 0
         """How many requests had tools."""
-        self.last: dict[str, Any] = {}
-        """The last of them, with the whole conversation."""
         self.results: dict[str, str] = {}
         """What the model was told of each call, by its id."""
         self._lock = threading.Lock()
@@ -128,7 +126,6 @@ class Model(ThreadingHTTPServer):
         text = json.dumps(request)
         with self._lock:
             self.requests += 1
-            self.last = request
             self.results |= _results(request)
             script = next((script for word, script in self.scripts.items() if word in text), [])
             said = script.pop(0) if script else "done"

@@ -42,7 +42,7 @@ def drilled(project, agent, *ways, env=None, options=()):
 
 class TestAnAgentThatAsks:
     def test_is_guarded_along_each_way_that_it_has(self, project, agent):
-        ways = ["main", "parallel", "subdirectory", "resumed", "write", "untrusted", "missing", "killed"]
+        ways = ["main", "parallel", "subdirectory", "resumed", "write", "missing", "killed"]
         assert drilled(project, agent, *ways) == (0, dict.fromkeys(ways, "guarded"))
 
     def test_is_guarded_by_a_hook_that_refuses_every_call(self, project, agent):
