@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, settings
 
 sys.path += [str(Path(__file__).parent), *(str(Path(__file__).with_name(name)) for name in ("faults", "helpers"))]
 
+import needs
 import preloaded
 import run
 from loops import by_turns
@@ -57,6 +58,14 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         preloaded.preloaded_socket("everything")  # without a C compiler, its programs do not need it
         preloaded.programs()
         preloaded.program("python", "hooks")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out the tests that need rooms which this checkout lacks."""
+    lacking = [item for item in items if needs.missing(item)]
+    if lacking:
+        items[:] = [item for item in items if item not in lacking]
+        config.hook.pytest_deselected(items=lacking)
 
 
 @pytest.hookimpl(wrapper=True)

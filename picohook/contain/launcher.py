@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from ..process.kill import KILL_WAIT, kill, kill_pidfd
+from ..process.kill import KILL_WAIT, kill_pidfd, stop_in_steps
 from ..transport.reactor import Waiter
 from . import limits
 from .launch_request import launch_error, launch_request, launcher_ended
@@ -115,8 +115,8 @@ class Launcher:
             try:
                 failure = await process.begun.wait(deadline)
             except BaseException:
-                await kill(process, process.over)
-                process.kill_launcher()  # in case it waits for a file system that holds the program
+                # This kills the launcher, too, if it waits for a file system that holds the program.
+                await stop_in_steps(process, process.over, [])
                 raise
         if failure is not None:
             raise failure

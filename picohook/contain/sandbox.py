@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from ..process.kill import kill
+from ..process.kill import stop_in_steps
 from ..process.plan import Plan
 from ..process.spawn import NotAvailableError
 from ..process.threads import FileThreads
@@ -79,7 +79,7 @@ async def _run(command: tuple[str, ...], spawner: Spawner, deadline: float) -> s
             with anyio.move_on_after(TRY_WAIT):
                 await ended.wait()
         finally:
-            await kill(process, ended)
+            await stop_in_steps(process, ended, [])
         os.set_blocking(readable, False)
         try:
             output = os.read(readable, SHOWN_OF_OUTPUT).decode("utf-8", "replace").strip()

@@ -57,8 +57,8 @@ class Service(Generic[T]):
             self.error = error
 
     def _over(self) -> None:
-        del self._work  # the work often belongs to an object that holds this service: that would be a cycle
         self._when_over(self)
+        del self._work, self._when_over  # they often belong to an object that holds this service: that would be a cycle
         self.ended.set()
 
     async def result(self) -> T:

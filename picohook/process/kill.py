@@ -38,13 +38,6 @@ async def stop_in_steps(process: SpawnedProcess, ended: anyio.Event, steps: Sequ
     return ended.is_set()
 
 
-async def kill(process: SpawnedProcess, ended: anyio.Event) -> None:
-    """Send SIGKILL and wait for the end, for `KILL_WAIT` seconds at most. Cancellation does not interrupt it."""
-    process.signal(signal.SIGKILL)
-    with anyio.move_on_after(KILL_WAIT, shield=True):
-        await ended.wait()
-
-
 def signal_group(group: int, number: int) -> None:
     """Signal a process group, if it still exists. On macOS, a group of zombies raises `PermissionError`, which is ignored."""
     with suppress(ProcessLookupError, PermissionError):

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 
 _SUMMARY = 200
 """Bytes of a failed call's result in turn_end."""
+_KEPT: tuple[str, ...] = ("messages", "interrupted", "_context", "_injected", "_steering", "_inbox")
+_KEPT += ("_response", "_model", "_system_prompt", "_executed")
+"""The attributes of a turn that a paused one has as fields."""
 
 
 class BaseTurn:
@@ -81,20 +84,13 @@ class BaseTurn:
         self._model = ""
         self._system_prompt: str | None = None
         """The model and the system prompt of the last request, as hooks left them."""
-        self._rounds = Rounds(self.host, self.host.settings.retry_limit)
         self._executed: list[dict[str, Any]] = []
+        used = 0
         if resumed is not None:
-            self._restore(resumed[0])
-
-    def _restore(self, paused: PausedTurn) -> None:
-        self.messages = paused.messages
-        self.interrupted = paused.interrupted
-        self._context, self._injected = paused.context, paused.injected
-        self._steering, self._inbox = paused.steering, paused.inbox
-        self._response = paused.response
-        self._model, self._system_prompt = paused.model, paused.system_prompt
-        self._rounds = Rounds(self.host, self.host.settings.retry_limit, paused.rounds)
-        self._executed = paused.executed
+            used = resumed[0].rounds
+            for name in _KEPT:
+                setattr(self, name, getattr(resumed[0], name.removeprefix("_")))
+        self._rounds = Rounds(self.host, self.host.settings.retry_limit, used)
 
     # Its life.
 
@@ -277,17 +273,8 @@ class BaseTurn:
             reason=outcome.reason,
             meta=self.meta,
             user_message=self.user_message,
-            messages=self.messages,
-            context=self._context,
-            injected=self._injected,
-            steering=self._steering,
-            inbox=self._inbox,
-            interrupted=self.interrupted,
             rounds=self._rounds.used,
-            response=self._response,
-            model=self._model,
-            system_prompt=self._system_prompt,
-            executed=self._executed,
+            **{name.removeprefix("_"): getattr(self, name) for name in _KEPT},
             **more,
         )
         return self.paused

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import needs
 import pytest
 
 from picohook import (
@@ -273,6 +274,7 @@ async def test_too_many_rounds_are_an_error_in_both_halves():
 # In other hosts.
 
 
+@needs.other_rooms
 async def test_a_decision_of_a_session_is_concluded_by_the_hooks_of_that_session():
     own = FakeHook("own", {"after_tool": Modify({"for_llm": "seen"})})
     async with RecordingHost() as host, host.session("s", hooks=[own]) as session, session.turn("hello") as turn:
@@ -283,6 +285,7 @@ async def test_a_decision_of_a_session_is_concluded_by_the_hooks_of_that_session
     assert end["ToolExecutions"] == [{"name": "bash", "success": True}]
 
 
+@needs.other_rooms
 async def test_a_turn_decides_on_a_model_call_with_what_hooks_have_added():
     notes = Continue(notes=Notes(additional_context="Mind."))
     async with host_of({"after_tool": notes}) as host, host.session("s") as session, session.turn("hello") as turn:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 
+import needs
 import pytest
 
 from picohook import (
@@ -403,6 +404,7 @@ async def test_run_llm_closes_the_models_stream_when_a_hook_ends_the_turn():
     assert closed == [True]
 
 
+@needs.other_rooms
 async def test_a_turn_streams_its_responses():
     seen = []
     call = {"id": "1", "type": "function", "function": {"name": "read", "arguments": "{}"}}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, get_args
 
+import needs
 import pytest
 
 from picohook.config import load
@@ -134,6 +135,7 @@ def test_one_mistake_is_one_message(complaints: Complaints, line: str, complaint
         ('comand = ["a"]\nstages = ["before_tool"]', '.comand: unknown key (did you mean "command"?)'),
     ],
 )
+@needs.other_rooms
 def test_a_hook_needs_something_to_run_and_a_stage_or_an_event(
     complaints: Complaints, table: str, complaint: str
 ) -> None:
@@ -161,6 +163,7 @@ def test_mistakes_around_the_hooks_are_named(complaints: Complaints, text: str, 
 
 
 @pytest.mark.parametrize("name", ["enabled", "defaults", "builtins", "processes"])
+@needs.other_rooms
 def test_picoclaws_format_is_json_only(complaints: Complaints, name: str) -> None:
     assert complaints("a.yaml", f"hooks:\n  {name}: {{gate: {{command: [a]}}}}\n") == [
         f"hooks.{name}: {PICOCLAW}",
@@ -179,6 +182,7 @@ def test_a_name_must_be_fit_to_be_shown(complaints: Complaints, name: str) -> No
     assert complaint.isprintable()
 
 
+@needs.other_rooms
 def test_all_mistakes_of_a_file_are_reported_at_once(complaints: Complaints) -> None:
     text = """
         speed = 1
@@ -368,6 +372,7 @@ def test_a_yaml_file_of_comments_only(complaints: Complaints) -> None:
 
 
 @pytest.mark.parametrize("path", ["../log", "/tmp/log", "logs/../../log", "~/../../log"])
+@needs.other_rooms
 def test_X10_a_projects_file_writes_in_its_project_alone(complaints: Complaints, write: Write, path: str) -> None:
     text = f'[hooks]\n[audit]\npath = "{path}"\n'
     project = write("project/hook.py", "").parent
@@ -379,6 +384,7 @@ def test_X10_a_projects_file_writes_in_its_project_alone(complaints: Complaints,
     load(project / "picohook.toml")  # the user named it
 
 
+@needs.other_rooms
 def test_a_projects_file_writes_anywhere_in_its_project(write: Write) -> None:
     text = '[hooks]\n[audit]\npath = "../logs/log"\n'
     config = load(write("project/.picohook/picohook.toml", text), found=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 
+import needs
 import pytest
 from hypothesis import given, strategies as st
 from steps import growth
@@ -52,6 +53,7 @@ def test_after_one_of_an_earlier_layer_holds_anyway():
     assert order(hook("a", layer="user", after=("b",)), hook("b", layer="builtin")) == "ba"
 
 
+@needs.other_rooms
 def test_a_fallback_is_asked_for_itself_where_it_cannot_stand_in():
     stages = ("before_tool", "approve_tool", "before_llm")
     remote = hook("r", nats="r", fallback="f", stages=stages[:2])
@@ -63,6 +65,7 @@ def test_a_fallback_is_asked_for_itself_where_it_cannot_stand_in():
     }
 
 
+@needs.other_rooms
 def test_a_fallback_of_another_layer_is_a_mistake():
     remote = hook("r", nats="r", fallback="gate", stages=("before_tool",), layer="project")
     gate = hook("gate", stages=("before_tool",), layer="user")
@@ -80,6 +83,7 @@ def test_a_fallback_has_no_fallback_itself(other):
 
 
 @pytest.mark.parametrize("layer", [None, "user"])
+@needs.other_rooms
 def test_a_fallback_in_python_belongs_to_the_user_as_a_remote_hook_of_the_same_file_does(layer):
     remote = hook("r", nats="r", fallback="local", stages=("before_tool",))
     assert order(remote, hook("local", in_process=True, stages=("before_tool",), layer=layer))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+import needs
 import pytest
 from rows import each
 
@@ -14,7 +15,6 @@ from picohook.model.payloads import LLMRequest, LLMResponse, ToolCall, ToolResul
 from picohook.model.replies import ReplyError, read_decision
 from picohook.model.stages import AFTER_LLM, AFTER_TOOL, APPROVE_TOOL, BEFORE_LLM, BEFORE_PROMPT, BEFORE_TOOL, STAGES
 from picohook.model.trail import Notes
-from picohook.sdk.answers import STAGES as SDK_STAGES
 from picohook.wire.answer_fields import misspelled
 
 if TYPE_CHECKING:
@@ -341,7 +341,10 @@ def test_a_hooks_names_are_shown_short_and_escaped():
     assert len(str(caught.value)) < 400
 
 
+@needs.other_rooms
 def test_the_sdk_and_the_host_have_the_same_forms():
+    from picohook.sdk.answers import STAGES as SDK_STAGES
+
     def facts(form: AnswerForm):
         return form.stage, form.carries, form.part, form.editable, form.actions, form.names
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import needs
 import pytest
 
 from picohook import Approve, Deny, FunctionHook, Host, Part, ToolCall
@@ -149,6 +150,7 @@ async def test_without_approvers_no_part_is_asked():
     assert grants.calls == []
 
 
+@needs.other_rooms
 async def test_a_part_is_told_the_approvers_in_whose_place_it_answers_those_of_a_session_too():
     asked, grants = [], Grants(None)
     guard, other = approver("gate", asked=asked, guard=True), approver("other", asked=asked, filter={"tool": "edit"})

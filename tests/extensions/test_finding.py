@@ -6,6 +6,7 @@ import sys
 from inspect import signature
 from pathlib import Path
 
+import needs
 import pytest
 from rows import each
 
@@ -71,6 +72,7 @@ def test_the_key_of_another_package_is_found(install):
     assert extensions.find("commands", "unknown") is None
 
 
+@needs.other_rooms
 def test_a_key_that_picohook_has_is_found_without_looking_at_other_packages(install):
     install("one_package", text="raise SystemExit('imported')")
     assert extensions.find("commands", "audit").summary == "Check an audit log."
@@ -101,6 +103,7 @@ def test_two_packages_with_one_key_are_both_named(install):
         ),
     ],
 )
+@needs.other_rooms
 def test_a_package_that_cannot_be_used_is_named_with_the_cause_and_hides_no_other(install, row, why):
     install("bad_package", **row)
     install("one_package", key="other")

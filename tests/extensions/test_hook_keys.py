@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 
+import needs
 import pytest
 
 from picohook import ConfigError, HookSpec, Host, ToolCall
@@ -46,6 +47,7 @@ def file(install, tmp_path):
 
 
 @pytest.mark.parametrize(("mode", "action"), [("decides", "deny_tool"), ("shadow", "continue")])
+@needs.other_rooms
 async def test_the_hook_that_the_extension_returns_is_mounted(file, mode, action):
     async with Host.from_config(file(f'mode = "{mode}"')) as host:
         assert (await host.before_tool(CALL)).action == action
@@ -68,6 +70,7 @@ def test_a_mistake_in_it_is_named_as_in_any_key(file, more, complaint):
     assert [str(problem).removeprefix(f"{path}: ") for problem in caught.value.problems] == [complaint]
 
 
+@needs.other_rooms
 def test_the_settings_with_it_are_like_all_others(file):
     (spec,) = load(file('mode = "shadow"')).hooks
     (other,) = load(file('mode = "decides"')).hooks

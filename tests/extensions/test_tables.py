@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 
+import needs
 import pytest
 
 from picohook import ConfigError, HookCrashedError, Host, Part, extensions
@@ -86,6 +87,7 @@ def complaints(path, **settings) -> list[str]:
     return [f"{problem.where}: {problem.message}" for problem in caught.value.problems]
 
 
+@needs.other_rooms
 async def test_a_table_makes_a_part_that_lives_as_long_as_the_host(greet, config):
     async with Host.from_config(config('[greet]\nname = "Ada"\n')) as host:
         assert greet.said == ["Ada listens", "open ['Ada']", "started"]
@@ -94,6 +96,7 @@ async def test_a_table_makes_a_part_that_lives_as_long_as_the_host(greet, config
     assert greet.said[3:] == ["Ada listened", "closed ['Ada']"]
 
 
+@needs.other_rooms
 async def test_a_keyword_adds_a_table_to_those_of_the_configuration_or_makes_a_part_of_its_own(greet, config):
     path = config('[greet]\nname = "Ada"\n')
     async with Host.from_config(path, greet="Bob", greet_once="Eve") as host:
@@ -129,6 +132,7 @@ async def test_a_part_that_cannot_be_closed_is_logged_and_the_others_are_closed(
     assert "OSError('stuck')" in caplog.text
 
 
+@needs.other_rooms
 async def test_a_reload_makes_parts_and_the_others_follow_it(greet, config):
     path = config("[hooks]\n")
     async with Host.from_config(path) as host:
@@ -143,6 +147,7 @@ async def test_a_reload_makes_parts_and_the_others_follow_it(greet, config):
     assert greet.said[5:] == ["Ada listened", "closed ['Ada']"]
 
 
+@needs.other_rooms
 async def test_a_reload_that_fails_makes_no_part(greet, config):
     broken = '[hooks.a]\npython = "not_there:f"\nstages = ["before_tool"]\nrequired = true\n'
     async with Host.from_config(config("[hooks]\n")) as host:
@@ -189,6 +194,7 @@ def test_an_unknown_table_names_the_one_that_was_meant_and_each_package_that_can
     assert second.hint == 'did you mean "greet"?'
 
 
+@needs.other_rooms
 def test_a_table_of_picohooks_own_does_not_look_at_other_packages(install, config):
     install("greet", text="raise SystemExit('imported')")
     load(config('[audit]\npath = "log"\n'))

@@ -10,6 +10,7 @@ import types
 
 import anyio
 import anyio.lowlevel
+import needs
 import pytest
 from kinds_support import FAR
 from loops import ON_BOTH
@@ -607,6 +608,7 @@ async def test_A12_a_hook_is_late_when_the_program_held_the_loop(journal):
 
 
 @pytest.mark.usefixtures("a_loop_that_is_held_soon")
+@needs.other_rooms
 async def test_A12_a_model_that_blocks_the_loop_is_named_by_its_hook(journal):
     async def complete(prompt, model):
         time.sleep(HOLDS)

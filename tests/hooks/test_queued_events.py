@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import anyio
 import anyio.lowlevel
+import needs
 import pytest
 from kinds_support import FAR
 from loops import both
@@ -135,6 +136,7 @@ async def test_a_function_that_calls_exit_is_one_that_fails():
     assert (outcome.action, outcome.trail[0].error) == ("deny_tool", "it called exit(3)")
 
 
+@needs.other_rooms
 async def test_a_hook_of_one_shot_takes_its_own_timeout_for_an_event(journal):
     async def complete(prompt, model):
         del prompt, model

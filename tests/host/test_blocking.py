@@ -12,6 +12,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import needs
 import pytest
 from scripted import HANG, HELLO, SERVE, Journal, children, descriptors, scripted
 from stubs import BLOCKING, stub
@@ -70,6 +71,7 @@ def test_each_coroutine_method_of_a_host_is_a_method_of_the_blocking_host():
     assert theirs - {"aclose"} <= vars(BlockingHost).keys()
 
 
+@needs.other_rooms
 def test_type_checkers_see_the_signatures_of_the_host():
     assert declared(BLOCKING.read_text()) == declared(stub()), "`make stub` writes the file anew"
 
@@ -138,6 +140,7 @@ def test_hooks_are_served_while_a_tool_blocks(board):
         assert host.run_tool(asking(), execute).for_llm == "True"
 
 
+@needs.other_rooms
 def test_errors_come_through_as_they_are():
     hook = FunctionHook("f", {"before_tool": lambda _: AbortTurn(reason="stop")})
     before = descriptors()
@@ -201,6 +204,7 @@ INTERRUPTED = {
 
 
 @pytest.mark.parametrize("when", INTERRUPTED)
+@needs.other_rooms
 def test_an_interrupt_at_any_moment_raises_keyboard_interrupt_and_leaves_no_process(when, board):
     steps, body = INTERRUPTED[when]
     path = [str(Path(picohook.__file__).parents[1]), str(Path(__file__).parents[1] / "helpers")]

@@ -11,6 +11,7 @@ import sys
 
 import anyio
 import anyio.lowlevel
+import needs
 import pytest
 from loops import both
 from scripted import children, command, held, scripted, settled
@@ -147,6 +148,7 @@ async def test_S9_C3_a_host_cancelled_at_any_point_from_its_start_to_its_end_lea
     assert await sweep(run, check) >= 4  # leaving is one of them: its steps are in a task that no caller cuts
 
 
+@needs.other_rooms
 async def test_C1_a_reload_cancelled_at_any_point_is_done_or_not_done(tmp_path):
     path = tmp_path / "picohook.toml"
     name = ["old"]

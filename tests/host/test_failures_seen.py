@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 
 import anyio
+import needs
 import pytest
 from scripted import scripted
 
@@ -63,6 +64,7 @@ async def test_a_failure_is_logged_with_hook_stage_cause_and_decision(case, stag
     assert again["times"] == 2
 
 
+@needs.other_rooms
 async def test_a_failing_observer_and_a_failing_model_are_logged_and_in_the_status_too(journal):
     def complete(prompt, model):
         raise OSError("HTTP 500")
@@ -153,6 +155,7 @@ async def test_a_hooks_own_reason_reaches_the_model_as_it_is():
     assert "reason_for_llm" not in outcome.wire()
 
 
+@needs.other_rooms
 async def test_calls_that_a_failed_hook_ended_show_only_the_short_sentence():
     async def failing(call):
         if call.arguments["n"] == 1:

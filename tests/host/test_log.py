@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 
 import anyio
+import needs
 import pytest
 from scripted import HELLO, SERVE, scripted
 
@@ -216,6 +217,7 @@ async def test_the_module_logging_is_its_root_logger(caplog):
 
 
 @pytest.mark.parametrize(("steps", "level"), [([["exit", 2]], "info"), ([["reply", {}], ["exit", 2]], "warning")])
+@needs.other_rooms
 async def test_a_crash_that_a_failed_question_reports_is_not_warned_of_twice(journal, steps, level):
     async with Host([scripted("h")], timeouts=FAR, logger=journal) as host:
         outcome = await host.before_tool(asking(*steps))

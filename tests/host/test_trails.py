@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import needs
 import pytest
 
 from picohook import (
@@ -92,6 +93,7 @@ async def test_a_response_that_a_hook_gave_has_a_trail_too():
     assert said(response) == [("before_llm", "respond", [("h", "respond")])]
 
 
+@needs.other_rooms
 async def test_a_turn_has_all_trails_in_order_and_each_result_has_its_own():
     answers = [{"content": "", "tool_calls": [_call("c0", "a"), _call("c1", "b")]}, {"content": "done"}]
 
@@ -113,6 +115,7 @@ async def test_a_turn_has_all_trails_in_order_and_each_result_has_its_own():
     assert tuple(turn.trails) == result.trails
 
 
+@needs.other_rooms
 async def test_the_results_of_a_batch_have_their_own_trails_even_if_the_turn_is_aborted():
     def decide(call):
         return Deny("not b") if call.tool == "b" else None
@@ -128,6 +131,7 @@ async def test_the_results_of_a_batch_have_their_own_trails_even_if_the_turn_is_
     assert said(other) == [("before_tool", "deny_tool", [("h", "deny_tool")])]
 
 
+@needs.other_rooms
 async def test_a_resumed_turn_has_the_trails_since_it_was_resumed():
     async with host_of(before_tool=lambda _: Pause("may it?")) as host, host.session("s") as session:
         with pytest.raises(PausedError) as raised:

@@ -10,6 +10,7 @@ import sys
 import threading
 
 import anyio
+import needs
 import preloaded
 import pytest
 from scripted import PATIENCE, SERVE, command, scripted
@@ -131,6 +132,7 @@ class Interrupting:
 
 @pytest.mark.parametrize("theirs", ["asyncio", "trio"])
 @pytest.mark.parametrize("ours", ["asyncio", "trio"])
+@needs.other_rooms
 def test_a_host_that_is_used_in_another_event_loop_raises_and_works_on_in_its_own(ours, theirs):
     async def serve(asked, ended):
         async with Host([scripted("h", grace=0.1)]) as host:
@@ -373,6 +375,7 @@ print("all is well")
 
 
 @pytest.mark.anyio
+@needs.other_rooms
 async def test_C2_a_forked_child_gets_a_clear_error_and_leaves_the_parents_hooks_alone(
     contain, anyio_backend_name, tmp_path
 ):
@@ -386,6 +389,7 @@ async def test_C2_a_forked_child_gets_a_clear_error_and_leaves_the_parents_hooks
 
 @pytest.mark.parametrize("theirs", ["asyncio", "trio"])
 @pytest.mark.parametrize("ours", ["asyncio", "trio"])
+@needs.other_rooms
 def test_a_sessions_hooks_are_mounted_and_unmounted_in_the_hosts_event_loop_only(ours, theirs):
     async def serve(asked, ended):
         async with (

@@ -11,6 +11,7 @@ import sys
 import textwrap
 
 import anyio
+import needs
 import pytest
 from scripted import HANG, SERVE, command, descriptors, scripted
 
@@ -342,6 +343,7 @@ async def test_P18_a_hook_has_the_three_standard_descriptors_and_no_other(board)
         os.close(other)
 
 
+@needs.other_rooms
 async def test_a_hook_has_default_signal_handling_even_if_its_host_ignores_or_blocks_signals(board):
     names = ("SIGINT", "SIGQUIT", "SIGUSR2")
     before = signal.signal(signal.SIGQUIT, signal.SIG_IGN), signal.signal(signal.SIGINT, signal.SIG_IGN)

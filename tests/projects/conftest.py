@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import textwrap
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,6 +13,9 @@ import pytest
 from picohook.config import load
 from picohook.projects import layers
 from picohook.projects.trust import trust
+
+collect_ignore = [] if find_spec("picohook.ext") else ["test_discovered_host.py", "test_models.py"]
+"""These files are about extensions, too."""
 
 if TYPE_CHECKING:
     from pathlib import Path

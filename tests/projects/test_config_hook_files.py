@@ -9,6 +9,7 @@ import shutil
 import sys
 from typing import TYPE_CHECKING
 
+import needs
 import pytest
 
 from picohook.config import load
@@ -330,6 +331,7 @@ class TestGlobs:
         assert names(config(write, command=["make"], trust=["**/hook.py"])) == ["hook.py"]
 
 
+@needs.extensions
 def test_X4_j_clis_and_picoclaws_project_files_have_the_same_way_out(write: Write) -> None:
     path = write("project/.jcli/hooks.yaml", "stop:\n  - command: make check\n")
     with pytest.raises(

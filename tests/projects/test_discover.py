@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+import needs
 import pytest
 
 from picohook import ConfigError, HookSpec, Timeouts, TrustError
@@ -26,6 +27,7 @@ def test_an_empty_directory_has_no_configuration(project):
     assert (layers.configs, layers.hooks, layers.timeouts) == ((), (), Timeouts())
 
 
+@needs.extensions
 def test_the_users_files_come_before_the_projects(user, project):
     project.jcli_hook("d")
     project.hooks("c", priority=1)
@@ -41,6 +43,7 @@ def test_the_users_files_come_before_the_projects(user, project):
     assert order(discover()) == ["pre_send_message-1", "a", "c", "pre_send_message-1@project"]
 
 
+@needs.extensions
 def test_a_projects_fallback_is_its_own_hook_and_not_the_users_of_the_same_name(user, project):
     gate = '[hooks.gate]\nrun = "true"\nstages = ["before_tool"]\n'
     user.write(user.own / "picohook.toml", gate)
@@ -77,6 +80,7 @@ def test_two_files_of_one_kind_are_a_mistake_that_names_both(user, project):
     ]
 
 
+@needs.extensions
 def test_the_mistakes_of_all_files_are_reported_together(user, project):
     user.write(user.own / "picohook.toml", "[hooks.a]\nobserve = ['*']\n")
     user.write(user.jcli, "stop:\n  - {}\n")
@@ -102,6 +106,7 @@ def test_a_directory_that_does_not_exist_is_a_mistake(user, tmp_path):
         discover(tmp_path / "gone")
 
 
+@needs.extensions
 def test_another_directory_can_be_given(project, tmp_path, monkeypatch):
     project.jcli_hook("a")
     project.hooks("b")
@@ -112,6 +117,7 @@ def test_another_directory_can_be_given(project, tmp_path, monkeypatch):
     assert {spec.dir for spec in layers.hooks} == {str(project.path)}
 
 
+@needs.extensions
 def test_the_users_jcli_hooks_run_where_the_project_is(user, project):
     user.jcli_hook("a")
     (spec,) = discover(project.path).hooks
@@ -201,6 +207,7 @@ def test_the_last_file_that_sets_the_hosts_own_timeouts_wins(user, project):
 # Who may say what runs.
 
 
+@needs.extensions
 def test_a_projects_file_needs_trust_and_the_users_own_does_not(user, project):
     user.hooks("a")
     user.jcli_hook("a")
@@ -241,6 +248,7 @@ def test_trust_covers_the_scripts_in_and_beside_a_directory_of_ours(project):
     discover().require_trust()
 
 
+@needs.extensions
 def test_trust_in_jcli_hooks_is_the_same_from_wherever_it_is_given(project, monkeypatch):
     project.write("check.py", "1")
     project.write(".jcli/hooks.yaml", "stop:\n  - command: python3 check.py\n")

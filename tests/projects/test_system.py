@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 
+import needs
 import pytest
 
 from picohook import ConfigError, Host, ToolCall
@@ -152,6 +153,7 @@ def test_X14_links_in_a_circle_end(system, project):
         ("[[hooks.PreToolUse]]\n", "is in the format claude"),
     ],
 )
+@needs.extensions
 def test_X14_a_mistake_in_one_file_loads_nothing_and_denies(system, user, project, text, why):
     system.write("a.toml", text)
     system.write("b.toml", gate("good"))
@@ -288,6 +290,7 @@ async def test_X14_a_users_python_packages_do_not_run_in_its_hooks(system, user,
         assert (await host.before_tool(CALL)).reason == "no"
 
 
+@needs.extensions
 def test_X14_its_prompts_ask_its_own_model_and_a_users_prompts_the_users(system, user, project):
     model = '[model]\nbase_url = "http://127.0.0.1:1/%s"\nname = "m"\n'
     system.write("a.toml", model % "system" + "[hooks.s]\nprompt = 'x'\nstages = ['before_tool']\n")

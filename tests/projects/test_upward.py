@@ -7,6 +7,7 @@ import pwd
 import shutil
 from types import SimpleNamespace
 
+import needs
 import pytest
 
 from picohook import ConfigError, Host, LLMRequest, Timeouts, ToolCall, TrustError
@@ -67,6 +68,7 @@ def test_X12_nothing_that_is_made_below_a_project_ends_the_search(project, inner
     assert sources() == [str(project.path)]
 
 
+@needs.extensions
 def test_X12_every_kind_of_file_is_found_above(project, inner):
     project.hooks("native", within=".picohook")
     project.jcli_hook("j")
@@ -97,6 +99,7 @@ async def test_X12_a_host_below_a_project_asks_its_guard_and_needs_its_trust(pro
         assert (await host.before_tool(CALL)).reason == "outer"
 
 
+@needs.extensions
 def test_the_outermost_is_asked_first_whatever_the_priorities_say(project, inner, user):
     user.hooks("user", priority=999)
     inner.hooks("inner", priority=1)
@@ -179,6 +182,7 @@ def test_X12_a_trusted_configuration_that_no_longer_applies_is_an_error_and_not_
 
 
 @pytest.mark.parametrize("how", ["removed", "emptied", "switched off"])
+@needs.extensions
 def test_X12_hooks_of_another_agents_file_that_is_trusted_cannot_be_taken_away(project, inner, how):
     hooks = '{"version": 1, "hooks": {"preToolUse": [{"type": "command", "bash": "true"}]}}'
     file = project.write(".github/hooks/x.json", hooks)
@@ -213,6 +217,7 @@ def test_X13_hooks_of_one_name_are_all_asked_the_outer_under_its_own(project, in
     assert names() == ["gate", "gate@project"]
 
 
+@needs.extensions
 def test_X13_an_inner_hook_cannot_make_an_outer_gate_its_fallback(project, inner):
     project.write("picohook.toml", gate("outer"))
     inner.write("picohook.toml", '[hooks.r]\nnats = "r"\nfallback = "gate"\nstages = ["before_tool"]\n')
@@ -251,6 +256,7 @@ async def test_X13_a_slow_inner_hook_is_asked_after_the_outer_gate(project, inne
 
 
 @pytest.mark.anyio
+@needs.extensions
 async def test_X13_an_outer_prompt_does_not_ask_an_inner_projects_model(project, inner, user):
     user.write(user.own / "picohook.toml", '[model]\nbase_url = "http://127.0.0.1:1/users"\nname = "m"\n')
     project.write("picohook.toml", '[hooks.p]\nprompt = "x"\nstages = ["before_llm"]\non_failure = "deny"\n')
@@ -340,6 +346,7 @@ def test_X12_where_the_system_has_no_home_directory_none_is_left_out(project, in
 
 
 @pytest.mark.parametrize("config", ["{home}/none", None])
+@needs.extensions
 def test_X3_without_any_home_directory_the_working_directory_is_none(project, inner, monkeypatch, config):
     def unknown(*_):
         raise KeyError
@@ -356,6 +363,7 @@ def test_X3_without_any_home_directory_the_working_directory_is_none(project, in
 
 
 @pytest.mark.parametrize("value", ["", ".", "a/b"])
+@needs.extensions
 def test_X3_a_project_cannot_be_where_the_users_own_files_are_looked_for(project, inner, monkeypatch, value):
     for place in (".config", "a/b/.config"):
         inner.write(f"{place}/picohook/picohook.toml", gate("evil"))
