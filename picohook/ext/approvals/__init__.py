@@ -6,6 +6,7 @@ from ...extension import Command, Extension, Keyword, Lazy
 
 extension = Extension(
     name="approvals",
+    uses=("guards",),
     kinds={"approver": Lazy("picohook.ext.approvals.spec:QueueSpec")},
     tables={"grants": Lazy("picohook.ext.approvals.grants_part:GrantsTable")},
     keywords={"grants": Keyword(Lazy("picohook.ext.approvals.grants_part:given"))},

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 import re
 import secrets
 from typing import TYPE_CHECKING, Any
 
+from ...errors import PicohookError
 from ...wire.regular_files import read_regular
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+
+    from ..guards.judge import Judge
 
 _GIT = re.compile(r"(?<![A-Za-z0-9])git(?![A-Za-z0-9])")
 _INCLUDED = re.compile(rb"(?im)^\s*path\s*=\s*\"?([^\"\r\n]+)")
@@ -27,15 +31,38 @@ def resolved(path: str, cwd: str) -> str:
 
 
 def command_words(text: str) -> list[str] | None:
-    """The words of a text that is one simple command and nothing else; None if it is more, or cannot be known."""
-    del text
-    return None  # until there is a reader of commands
+    """The words of a text that is one simple command and nothing else; None if it is more, or cannot be known.
+
+    Guards read it. Without their extra, no command is known.
+    """
+    try:
+        reading, _ = _judge(()).read("Bash", {"command": text})
+    except (ImportError, PicohookError):
+        return None
+    if reading.doubts or len(reading.commands) != 1:
+        return None
+    (command,) = reading.commands
+    around = (command.redirects, command.assigned, command.feed, command.via, command.wraps)
+    if any(around) or not all(word.known and not word.glob and not word.inside for word in command.words):
+        return None
+    return [word.shown for word in command.words]
 
 
 def is_no_wider(tool: str, arguments: Mapping[str, Any], name: str, first: Sequence[str], cwd: str) -> bool:
     """Whether guards let this call pass, so that its further words do nothing that the first ones do not."""
-    del tool, arguments, name, first, cwd
-    return False
+    from ..guards.judge import ALL, Place  # an extra
+
+    command = command_words(str(arguments[name]))
+    if command is None or command[: len(first)] != [*first]:
+        return False
+    return len(command) == len(first) or _judge(ALL).judge(tool, arguments, Place(cwd)).decision == "continue"
+
+
+@functools.cache
+def _judge(packs: tuple[str, ...]) -> Judge:
+    from ..guards.judge import Judge  # an extra
+
+    return Judge(packs)
 
 
 def mentions_git(value: Any) -> bool:

@@ -7,6 +7,7 @@ from ...extension import Command, Extension, Lazy, Option
 extension = Extension(
     name="guards",
     uses=("vendors",),
+    public=("judge",),
     tables={"guards": Lazy("picohook.ext.guards.table:GuardsTable")},
     commands={
         "guard": Command(Lazy("picohook.ext.guards.command:app"), "List the rules of guards, or test them."),

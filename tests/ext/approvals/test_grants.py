@@ -421,6 +421,59 @@ def test_the_configuration_of_a_further_work_tree_is_that_of_its_repository(tmp_
     assert state_of_git(os.path.abspath("other")) != before
 
 
+# Commands, as guards read them.
+
+PUSH = {"for": "session", "like": {"command": {"starts": ["git", "push", "origin", "feature"]}}}
+
+
+@each(
+    "command",
+    [
+        ("git push origin feature", False),
+        ("git  push 'origin' \"feature\"", False),
+        ("git push origin feature --force", True),
+        ("git push origin feature -f", True),
+        ("git push origin feature +main", True),
+        ("git push --force origin feature", True),
+        ("git push origin main", True),
+        ("git push origin feature; rm -rf x", True),
+        ("git push origin feature && rm -rf x", True),
+        ("git push origin feature | sh", True),
+        ("git push origin feature > /etc/passwd", True),
+        ("git push origin $(echo feature)", True),
+        ("git push origin feature $X", True),
+        ("GIT_SSH_COMMAND=evil git push origin feature", True),
+        ("git -c remote.origin.pushurl=evil push origin feature", True),
+        ("git() { rm -rf x; }; git push origin feature", True),
+        ("alias git=evil\ngit push origin feature", True),
+        ("sudo git push origin feature", True),
+        ("./git push origin feature", True),
+        ("git push origin feature\nrm -rf x", True),
+        ("git push origin featur?", True),
+        ("git push origin 'feature", True),
+    ],
+)
+async def test_a_grant_for_the_first_words_of_a_command_is_for_that_command_alone(command):
+    text, asked = command
+    first, second = (call("bash", command=one) for one in ("git push origin feature", text))
+    assert await asked_again(Person(PUSH), first, second) is asked, text
+
+
+async def test_further_words_are_free_as_long_as_guards_let_the_call_pass():
+    grant = {"for": "session", "like": {"command": {"starts": ["npm", "run"]}}}
+    first = call("bash", command="npm run test")
+    assert not await asked_again(Person(grant), first, call("bash", command="npm run lint"))
+    grant = {"for": "session", "like": {"command": {"starts": ["rm"]}}}
+    first = call("bash", command="rm build/a.o")
+    assert not await asked_again(Person(grant), first, call("bash", command="rm build/b.o"))
+    assert await asked_again(Person(grant), first, call("bash", command="rm /etc/passwd"))
+
+
+async def test_a_grant_whose_first_words_the_call_does_not_have_is_not_kept():
+    grant = {"for": "session", "like": {"command": {"starts": ["npm", "run"]}}}
+    assert await asked_again(Person(grant), *[call("bash", command="npm test; npm run x")] * 2)
+
+
 # Finding.
 
 
