@@ -244,7 +244,10 @@ class Chain(Generic[P]):
         approved = len(answers) == len(approvers)
         if approved and self.answering:
             self._pass_on([(seat.hook, answers[seat.name].entry) for seat in approvers])
-        return self.outcome(approved=approved)
+        outcome = self.outcome(approved=approved)
+        if early is not None:
+            outcome.hook, outcome.reason = early.entry.hook, early.decision.reason
+        return outcome
 
     def _pass_on(self, yeses: Sequence[tuple[Hook, TrailEntry]]) -> None:
         """Give the parts the grants of approvers, all of whom have said yes."""

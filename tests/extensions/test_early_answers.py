@@ -46,7 +46,7 @@ async def test_an_approval_takes_the_place_of_approvers_and_is_in_the_trail_by_t
     asked, grants = [], Grants(Approve(reason="granted for this hour"))
     async with Host([approver(asked=asked)], parts=[grants]) as host:
         outcome = await host.approve_tool(CALL)
-    assert (outcome.approved, asked) == (True, [])
+    assert (outcome.approved, outcome.hook, outcome.reason, asked) == (True, "grants", "granted for this hour", [])
     assert shown(outcome) == [
         ("grants", Approve().action, None),
         ("person", "", "not asked: a part of the host answered"),
