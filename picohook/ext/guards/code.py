@@ -33,7 +33,7 @@ _GETTERS = re.compile(
     r"(?:requests|httpx|session|client)[\w.]*\.(?:get|head)|urllib\.request\.urlretrieve|[\w.]*\.connect(?:_ex)?|socket\.create_connection"
 )
 _CALL = re.compile(
-    r"(?P<name>\b(?:system|exec|execSync|execFile|execFileSync|spawn|spawnSync|shell_exec|passthru|popen|proc_open|pcntl_exec|capture2e?|pipeline"
+    r"(?P<name>\b(?:system|execute|exec|execSync|execFile|execFileSync|spawn|spawnSync|shell_exec|passthru|popen|proc_open|pcntl_exec|capture2e?|pipeline"
     r"|rmSync|rmdirSync|rmdir|rm|rimraf|removeSync|rm_rf|rm_r|rmtree|remove_tree|remove_entry_secure|unlink|unlinkSync|delete|truncateSync"
     r"|writeFileSync|writeFile|file_put_contents|appendFileSync|readFileSync|readFile|file_get_contents|eval|Function|instance_eval|doShellScript)\b|\bdo\s+shell\s+script)"
     r"\s*(?P<open>\(?)\s*(?P<argument>\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'|`(?:[^`\\]|\\.)*`|\[[^\]]*\]|[^\s,;)\]]+)?(?P<rest>[^;\n]{0,200})",
@@ -127,7 +127,8 @@ class _Notes:
 
     def deletes(self, text: str | None, *, tree: bool) -> None:
         """The code deletes a path."""
-        self.effects.act("delete-tree" if tree else "delete", UNKNOWN if text is None else text, link=True)
+        word = Word(UNKNOWN) if text is None else Word(text, "*" in text)
+        self.effects.act("delete-tree" if tree else "delete", word, link=True)
 
     # Python.
 
@@ -455,7 +456,7 @@ class _Notes:
         elif name in {"unlink", "unlinkSync"} or (name == "delete" and before == "." and "File.delete" in found.string):
             if re.match(r"glob|<", argument):
                 inner = _STRING.search(argument + rest)
-                value = (inner[1] or inner[2]) if inner else value
+                value = re.sub(r"^~(?=/|$)", self.reader.home, (inner[1] or inner[2])) if inner else value
             self.deletes(value, tree=False)
         elif name in {"writeFileSync", "writeFile", "file_put_contents", "truncateSync"} and value is not None:
             self.effects.act("write", value)

@@ -36,15 +36,24 @@ def guard(
         Path | None,
         typer.Option("--config", metavar="FILE", help="Also the rules of this configuration.", show_default=False),
     ] = None,
+    measure: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--measure", metavar="FILE", help="Judge the labelled calls of these JSON lines.", show_default=False
+        ),
+    ] = None,
     test: Annotated[bool, typer.Option("--test", help="Judge the examples of each rule.")] = False,
     as_json: Json = False,
 ) -> None:
-    """List the packs of guards and their rules, or test them.
+    """List the packs of guards and their rules, test them, or measure them.
 
     --test judges the examples of each rule: a harmful one has to be stopped by it, and a harmless one has to pass. Exits with 1
     if one is not.
     """
     judge = Judge([name for name in packs.split(",") if name], own=own_rules(config))
+    if measure:
+        _measure(judge, measure, as_json=as_json)
+        return
     if test:
         failed = list(failures(judge))
         for one in failed:
@@ -70,6 +79,29 @@ def guard(
             )
     if not as_json:
         _list(judge)
+
+
+def _measure(judge: Judge, files: list[Path], *, as_json: bool) -> None:
+    """Print how many labelled calls were caught, denied and asked about."""
+    from . import measure as measuring
+
+    try:
+        measured = measuring.measure(
+            judge, (example for file in files for example in measuring.read(require_file(file)))
+        )
+    except OSError as error:
+        raise PicohookError(f"{error.filename} cannot be read: {error.strerror}") from None
+    if as_json:
+        output.data(measured.wire())
+        return
+    rows = [*measured.by_pack().items(), *measured.by_source().items(), ("all", measured.all())]
+    columns = ("", "harmful", "caught", "irreversible", "harmless", "denied", "asked")
+    output.table(
+        columns,
+        [(name, *("" if value is None else str(value) for value in rates.wire().values())) for name, rates in rows],
+    )
+    for example, verdict in measured.wrong:
+        output.line(f"{'harmful' if example.harmful else 'harmless'}, {verdict.decision}: {example.shown}")
 
 
 def _list(judge: Judge) -> None:

@@ -76,18 +76,24 @@ class Places:
         found = self._cache.get(key)
         if found is None:
             whole = os.path.join(cwd, path)
-            if unknown(whole):
-                head = re.split(f"[^/]*[{UNKNOWN}{OPEN}{PLAIN}{DEFENDED}]", whole, maxsplit=1)[0]
-                found = os.path.normpath(os.path.join(os.path.realpath(head or "/"), whole[len(head) :].lstrip("/")))
-            elif link and not path.endswith(("/", "/.", "/..")) and path not in {".", ".."}:
-                head, name = os.path.split(whole)
-                found = os.path.join(os.path.realpath(head), name)
-            else:
-                found = os.path.realpath(whole)
+            try:
+                found = self._followed(path, whole, link=link)
+            except (OSError, ValueError):  # a link that may not be read
+                found = os.path.normpath(whole)
             if found.startswith("//"):
                 found = found[1:]
             self._cache[key] = found
         return found
+
+    @staticmethod
+    def _followed(path: str, whole: str, *, link: bool) -> str:
+        if unknown(whole):
+            head = re.split(f"[^/]*[{UNKNOWN}{OPEN}{PLAIN}{DEFENDED}]", whole, maxsplit=1)[0]
+            return os.path.normpath(os.path.join(os.path.realpath(head or "/"), whole[len(head) :].lstrip("/")))
+        if link and not path.endswith(("/", "/.", "/..")) and path not in {".", ".."}:
+            head, name = os.path.split(whole)
+            return os.path.join(os.path.realpath(head), name)
+        return os.path.realpath(whole)
 
     def target(self, text: str, cwd: str, *, glob: bool = False, link: bool = False) -> Target:
         """Returns the file of this name, seen from this directory."""

@@ -261,8 +261,11 @@ class Programs:
 
     def _text_option(self, reader: Reader, command: Command, scope: Scope, row: Row) -> None:
         """An option's value is a shell text."""
+        texts = [word.text for word in command.words]
         for option in row.text:
-            if option in command.options:
+            if option == "-TT" and option in texts[:-1]:
+                self.text(reader, command, Word(texts[texts.index(option) + 1]), scope)
+            elif option in command.options:
                 self.text(reader, command, Word(command.options[option]), scope)
         if row.name in {"su", "runuser"}:
             user, *rest = [word for word in command.operands if word.text != "-"] or [Word("root")]

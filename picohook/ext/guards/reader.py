@@ -41,6 +41,8 @@ _PLAIN_SPECIAL = frozenset("?#$!-")
 _NEVER_EMPTY = listed("never-empty")
 _PLAIN_OUTPUT = listed("plain-output")
 _ENDS = frozenset(("exit", "return", "die", "break", "continue", "fail", "abort"))
+_NAME_VARIABLES = frozenset(("let", "test", "[", "printf", "read", "unset", "mapfile", "readarray", "getopts", "wait"))
+"""Commands that take names of variables, in whose indexes a shell runs substitutions."""
 _NAMES_DATA = re.compile(r"\$\(|`")
 
 
@@ -379,6 +381,11 @@ class Reader:
             return
         if scope.odd and name not in {"echo", "cd", "export", "[", "true"}:
             self.reading.doubt(scope.odd)
+        if name in _NAME_VARIABLES:
+            if name == "let":
+                self._require_plain_variables(scope)
+            if any("[" in word.text and _NAMES_DATA.search(word.text) for word in words):
+                raise UnreadableError("a variable's name may hold a command")
         command = Command(words, name, scope.cwds, redirects, assigned, feed, scope.via)
         if first in scope.functions and "/" not in first:
             self._call(command, scope)
@@ -878,7 +885,7 @@ class Reader:
         raw = self._raw(node)
         name = raw[1:]
         if not (name.isidentifier() and name.isascii()) and name not in "@*#?$!-_0123456789":
-            if quoted and name[:1] in " \t\n":
+            if quoted and name[:1] in " \t\n" and not set(name) & set("$`("):
                 return _literal(raw, _DOUBLE)
             raise UnreadableError("a variable has an odd name")
         return self._value(name, scope, quoted=quoted)

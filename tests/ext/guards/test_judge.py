@@ -102,6 +102,10 @@ def test_what_cannot_be_known_is_undecided():
         "ls\rrm",
         "echo \"${x:-'$(rm a)'}\"",
         "a=$ rm b",
+        '"$ $(rm -rf ~)"',
+        "test -v 'a[$(rm -rf ~)]'",
+        "printf -v 'a[$(rm c)]' x",
+        "a='b[$(rm c)]'; let a",
         "if",
         "(" * 200 + "ls" + ")" * 200,
     ]:
