@@ -189,7 +189,7 @@ def _list(queue: Queue) -> None:
     queue.remove_dead()
     rows = []
     for one in queue.waiting(MOST_LISTED):
-        seen = view(one)
+        seen = view(one, judged=False)
         arguments = ", ".join(f"{name}: {text}" for name, text in seen.arguments)
         rows.append((one.id, seen.tool, " ".join(arguments.split())[:MOST_IN_ROW], dict(seen.facts)["time left"]))
     if rows:

@@ -28,7 +28,7 @@ from ...errors import PicohookError
 from .plain import plain
 from .presence import Presence
 from .queue import Answer, Queue
-from .view import view
+from .view import judge, view
 
 if TYPE_CHECKING:
     import socket
@@ -269,6 +269,7 @@ def serve(bound: socket.socket, tell: Callable[[str], None], *, url: str, certif
             ssl_keyfile=key or None,
         )
         config.load()
+        judge()  # now, and not when the first call waits
         queue.serve(presence.name, place.url)
         tell(f"{place.url}#{token}")
         uvicorn.Server(config).run(sockets=[bound])

@@ -6,6 +6,7 @@ import difflib
 import json
 import os
 import time
+from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic_core import from_json
@@ -16,7 +17,7 @@ from .grants import offers
 from .plain import plain
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from .queue import Waiting
 
@@ -46,7 +47,7 @@ class View(NamedTuple):
     """The grants that a yes may have, each with a text that says all that it is for."""
 
 
-def view(waiting: Waiting) -> View:
+def view(waiting: Waiting, *, judged: bool = True) -> View:
     """The view of a call. It reads the file that the call would overwrite, so it may wait for a disk."""
     size, is_cut = max(waiting.size, len(waiting.call)), len(waiting.call) < waiting.size
     try:
@@ -63,7 +64,8 @@ def view(waiting: Waiting) -> View:
             shown.append((plain(name), plain(text[:MOST_SHOWN])))
     left_out = f"This call is too large to be shown here: {size} bytes." if is_cut else ""
     offered = [] if is_cut or not waiting.about.get("grants") else _offers(waiting, call)
-    return View(waiting.id, plain(str(call.get("tool"))), [*_facts(waiting, call)], shown, diff, left_out, offered)
+    facts = [*_facts(waiting, call, arguments if judged else {})]
+    return View(waiting.id, plain(str(call.get("tool"))), facts, shown, diff, left_out, offered)
 
 
 def _offers(waiting: Waiting, call: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:
@@ -72,12 +74,31 @@ def _offers(waiting: Waiting, call: Mapping[str, Any]) -> list[tuple[str, dict[s
     return [(plain(text), grant) for text, grant in offers(asked)]
 
 
-def _facts(waiting: Waiting, call: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+@cache
+def judge() -> Callable[[str, dict[str, Any], str], str]:
+    """What guards find in a call at a place, in words. Nothing without their extra."""
+    try:
+        from ..guards.judge import Judge, Place
+    except ImportError:
+        return lambda _tool, _arguments, _where: ""
+    made = Judge()
+
+    def found(tool: str, arguments: dict[str, Any], where: str) -> str:
+        verdict = made.judge(tool, arguments, Place(where))
+        every = [f"{one.rule.id}: {one.rule.why}" for one in verdict.findings]
+        return "\n".join(every or filter(None, [verdict.why]))
+
+    return found
+
+
+def _facts(waiting: Waiting, call: Mapping[str, Any], arguments: dict[str, Any]) -> Iterator[tuple[str, str]]:
     about, meta = waiting.about, call.get("meta") or {}
     program = f"{about.get('program') or 'a program'} (pid {about.get('pid')})"
     source = f" of {about['source']}" if about.get("source") else ""
     rule = ", ".join(f"{name} {value}" for name, value in (about.get("filter") or {}).items()) or "every call"
+    judged = judge()(str(call.get("tool")), arguments, str(about.get("directory") or "/")) if arguments else ""
     facts = {
+        "guards": judged,
         "where": about.get("directory"),
         "agent": " ".join(filter(None, [meta.get("AgentID"), meta.get("Source"), f"in {program}"])),
         "session": meta.get("SessionKey"),

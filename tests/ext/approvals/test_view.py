@@ -99,6 +99,14 @@ def test_of_a_call_that_is_too_large_for_a_list_the_beginning_is_shown(queue, pr
     assert f"{len(call.call)} bytes" in one.left_out
 
 
+def test_it_says_what_guards_find_in_the_call():
+    pytest.importorskip("tree_sitter_bash", reason="the extra guards")
+    call = json.dumps({"tool": "bash", "arguments": {"command": "git push origin main --force; ls"}}).encode()
+    assert "git.force-push-main: " in dict(view(a_call(call)).facts)["guards"]
+    assert "guards" not in dict(view(a_call()).facts)
+    assert "guards" not in dict(view(a_call(call), judged=False).facts)
+
+
 def test_it_says_where_the_call_comes_from_and_why_a_person_is_asked():
     call = {
         "meta": {"AgentID": "coder", "Source": "turn", "SessionKey": "s1"},
