@@ -1,23 +1,20 @@
 """`picohook approvals`: shows what waits for a person, and answers it."""
 
 import contextlib
-import getpass
 import ipaddress
 import json
 import os
+import pwd
 import select
-import shutil
 import socket
-import subprocess
 import sys
 import termios
 import time
-from collections.abc import Iterator
 from dataclasses import asdict
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from ...cli import live, output
 from ...cli.command import App, Json
@@ -32,29 +29,25 @@ app = App(invoke_without_command=True, subcommand_metavar="COMMAND [ARGS]...")
 
 LOOK = 0.2
 """Seconds between two looks at the queue."""
+MOST_LISTED, MOST_IN_ROW = 100, 100
+"""The most calls in a list, and the most characters of a call in it. JSON output has all."""
 STYLES = {"+": "green", "-": "red", "@": "cyan"}
 HELP = "y: yes   n: no   n REASON: no, and the model is told why   s: skip it   q: quit"
-Id = Annotated[str, typer.Argument(metavar="ID", help="The call's id.", show_default=False)]
+Id = Annotated[str, Argument(metavar="ID", help="The call's id.", show_default=False)]
 
 
 @app.callback()
 def approvals(
     context: typer.Context,
     *,
-    watch: Annotated[bool, typer.Option("--watch", help="Wait for further calls, until q is typed.")] = False,
+    watch: Annotated[bool, Option("--watch", help="Wait for further calls, until q is typed.")] = False,
     as_json: Json = False,
-    web: Annotated[bool, typer.Option("--web", help="Show the queue as a page, on this machine.")] = False,
-    bind: Annotated[
-        str, typer.Option(metavar="ADDRESS", help="With --web: the address of the page. Others need TLS.")
-    ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(metavar="NUMBER", min=0, max=65535, help="With --web: its port; 0 is any.")] = 0,
-    certificate: Annotated[
-        str, typer.Option(metavar="FILE", help="With --web: the certificate for TLS.", show_default=False)
-    ] = "",
-    key: Annotated[str, typer.Option(metavar="FILE", help="The certificate's key.", show_default=False)] = "",
-    url: Annotated[
-        str, typer.Option(metavar="URL", help="With --web: the page's address for others.", show_default=False)
-    ] = "",
+    web: Annotated[bool, Option("--web", help="Show the queue as a page, on this machine.")] = False,
+    bind: Annotated[str, Option(metavar="ADDRESS", help="The page's address; others need TLS.")] = "127.0.0.1",
+    port: Annotated[int, Option(metavar="NUMBER", min=0, max=65535, help="The page's port; 0 is any.")] = 0,
+    certificate: Annotated[str, Option(metavar="FILE", help="A certificate, for TLS.", show_default=False)] = "",
+    key: Annotated[str, Option(metavar="FILE", help="The certificate's key.", show_default=False)] = "",
+    url: Annotated[str, Option(metavar="URL", help="The page's address for others.", show_default=False)] = "",
 ) -> None:
     """Show what waits for a person, and answer it.
 
@@ -79,15 +72,10 @@ def approvals(
 @app.command()
 def answer(
     call: Id,
-    reason: Annotated[
-        str, typer.Argument(metavar="[REASON]", help="With --no: what the model is told.", show_default=False)
-    ] = "",
-    yes: Annotated[
-        bool | None, typer.Option("--yes/--no", help="Whether the call may run.", show_default=False)
-    ] = None,
+    reason: Annotated[str, Argument(metavar="[REASON]", help="With --no: for the model.", show_default=False)] = "",
+    yes: Annotated[bool | None, Option("--yes/--no", help="Whether the call may run.", show_default=False)] = None,
     grant: Annotated[
-        str | None,
-        typer.Option(metavar="JSON", help="With --yes: the later calls that it is for, too.", show_default=False),
+        str | None, Option(metavar="JSON", help="With --yes: the later calls that it is for, too.", show_default=False)
     ] = None,
 ) -> None:
     """Answer one call. Exits with 1 if the call does not wait for an answer."""
@@ -162,9 +150,10 @@ def _data(waiting: Waiting) -> dict[str, Any]:
 def _print(queue: Queue, *, watch: bool) -> None:
     """Print each call that waits. With `watch`, also those that come later, and the end of each."""
     shown: set[str] = set()
-    for waiting in _looks(queue):
-        now = {one.id: one for one in waiting}
-        for gone in shown - now.keys():
+    while True:
+        queue.remove_dead()
+        version, waiting = queue.version(), queue.waiting()
+        for gone in shown - {one.id for one in waiting}:
             with contextlib.suppress(PicohookError):  # it ended long ago, while this program stood still
                 output.data(_data(queue.find(gone)))
         for one in waiting:
@@ -172,17 +161,10 @@ def _print(queue: Queue, *, watch: bool) -> None:
                 output.data(_data(one))
         if not watch:
             return
-        shown = {*now}
-
-
-def _looks(queue: Queue) -> Iterator[list[Waiting]]:
-    """Yields the calls that wait, now and after each change."""
-    seen = None
-    while True:
-        queue.remove_dead()
-        if seen != (seen := queue.version()):
-            yield queue.waiting()
-        time.sleep(LOOK)
+        shown = {one.id for one in waiting}
+        while version == queue.version():
+            time.sleep(LOOK)
+            queue.remove_dead()
 
 
 def _list(queue: Queue) -> None:
@@ -196,13 +178,6 @@ def _list(queue: Queue) -> None:
         output.table(("id", "tool", "arguments", "time left"), rows)
     left = queue.count() - len(rows)
     output.line(f"and {left} more" if left > 0 and rows else "" if rows else "no call waits")
-
-
-MOST_LISTED, MOST_IN_ROW = 100, 100
-"""The most calls in a list, and the most characters of a call in it. JSON output has all."""
-
-
-# In the terminal.
 
 
 def _work_through(queue: Queue, *, watch: bool) -> None:
@@ -228,21 +203,16 @@ def _work_through(queue: Queue, *, watch: bool) -> None:
         if word == "q":
             return
         chosen = seen.offers[int(reason) - 1][1] if reason.isdecimal() and 0 < int(reason) <= len(seen.offers) else None
-        if word in {"y", "yes"} and (chosen or not reason):
-            _answer(queue, one.id, Answer(True, "", _terminal(), chosen))
-        elif word in {"n", "no"}:
-            _answer(queue, one.id, Answer(False, reason.strip(), _terminal()))
-        elif word == "s":
+        yes = word in {"y", "yes"} and (chosen is not None or not reason)
+        if yes or word in {"n", "no"}:
+            try:
+                queue.answer(one.id, Answer(yes, "" if yes else reason.strip(), _terminal(), chosen if yes else None))
+            except PicohookError as error:
+                output.error(str(error))
+        elif said == "s":
             skipped.add(one.id)
         else:
             output.line(f"not understood: {said}")
-
-
-def _answer(queue: Queue, call: str, answer: Answer) -> None:
-    try:
-        queue.answer(call, answer)
-    except PicohookError as error:
-        output.error(str(error))
 
 
 def _show(seen: View) -> None:
@@ -254,7 +224,7 @@ def _show(seen: View) -> None:
         for line in text.split("\n"):
             output.line(f"    {line}")
     for sign, line in seen.diff:
-        output.line(f"    {sign} {line}", style=STYLES.get(sign, ""))
+        output.line(f"    {line if sign == '@' else f'{sign} {line}'}", style=STYLES.get(sign, ""))
     for number, (text, _) in enumerate(seen.offers, 1):
         output.line(f"  y {number}: yes, {text}")
     if seen.left_out:
@@ -289,25 +259,14 @@ def _wait_for_more(queue: Queue, skipped: set[str]) -> None:
         if queue.count() and any(one.id not in skipped for one in queue.waiting()):
             sys.stdout.write("\a")
             sys.stdout.flush()
-            _notify_desktop()
             return
 
 
-def _notify_desktop() -> None:
-    program = shutil.which("notify-send")
-    if program and (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
-        quiet = subprocess.DEVNULL
-        command = [program, "--app-name=picohook", "A tool call waits for your approval"]
-        with contextlib.suppress(OSError):
-            subprocess.Popen(command, stdin=quiet, stdout=quiet, stderr=quiet)  # noqa: S603 - it has no text of a call
-
-
 def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return str(os.geteuid())
+    with contextlib.suppress(KeyError):
+        return pwd.getpwuid(os.geteuid()).pw_name
+    return str(os.geteuid())
 
 
 def _terminal() -> str:
-    return f"the terminal {Path(os.ttyname(sys.stdin.fileno())).name}, by {_user()}"
+    return f"the terminal {os.path.basename(os.ttyname(0))}, by {_user()}"

@@ -13,7 +13,7 @@ import json
 import os
 import secrets
 import threading
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import parse_qs, urlsplit
 
 import anyio
@@ -32,7 +32,7 @@ from .view import judge, view
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from starlette.requests import Request
     from starlette.types import ASGIApp, Receive, Scope, Send
@@ -61,22 +61,13 @@ _HEADERS = {
 }
 
 
-class Place(NamedTuple):
-    """Where the page is served."""
-
-    url: str
-    """Its address, which ends in a slash."""
-    hosts: frozenset[str]
-    """The names and ports by which a browser may ask for it."""
-
-
 class OnlyHere:
     """Refuses requests by another name, as after DNS rebinding, and those that another site's page makes."""
 
-    def __init__(self, app: ASGIApp, place: Place) -> None:
+    def __init__(self, app: ASGIApp, url: str, names: Iterable[str]) -> None:
         self._app = app
-        self._hosts = {name.encode() for name in place.hosts}
-        self._origins = {f"{urlsplit(place.url).scheme}://{name}".encode() for name in place.hosts}
+        self._hosts = {name.encode() for name in names}
+        self._origins = {f"{urlsplit(url).scheme}://{name}".encode() for name in names}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -107,18 +98,19 @@ class Page:
         self._card, self._link = templates.get_template("card.html"), templates.get_template("link.html")
         self._cards: dict[str, str] = {}
 
-    def app(self, place: Place) -> ASGIApp:
-        """The page as an ASGI application."""
+    def app(self, url: str, names: Iterable[str]) -> ASGIApp:
+        """The page as an ASGI application, with its address and all names by which a browser may ask for it."""
         routes = [
             Route("/", lambda _: FileResponse(os.path.join(FILES, "page.html"))),
-            *(Route(f"/{name}", lambda _, name=name: FileResponse(os.path.join(FILES, name))) for name in _OWN),
+            Route("/page.css", lambda _: FileResponse(os.path.join(FILES, "page.css"))),
+            Route("/page.js", lambda _: FileResponse(os.path.join(FILES, "page.js"))),
             Route("/favicon.ico", lambda _: Response(status_code=204)),
             Route("/calls", self.calls),
             Route("/calls/{id}", self.end),
             Route("/calls/{id}", self.answer, methods=["POST"]),
             Route("/call/{id}", self.link, methods=["GET", "POST"]),
         ]
-        return OnlyHere(Starlette(routes=routes), place)
+        return OnlyHere(Starlette(routes=routes), url, names)
 
     async def calls(self, request: Request) -> Response:
         """The calls that wait, as soon as they differ from those of the version that the page has."""
@@ -149,7 +141,9 @@ class Page:
         try:
             said = json.loads(await _body(request))
             answer = _answer(
-                {True: "yes", False: "no"}[said["yes"]], said["reason"], f"the page, from {_client(request)}"
+                {True: "yes", False: "no"}[said["yes"]],
+                said["reason"],
+                f"the page, from {request.client and request.client.host}",
             )
         except (ValueError, TypeError, KeyError, RecursionError):
             return JSONResponse({"error": "this is no answer"}, 400)
@@ -167,7 +161,9 @@ class Page:
         if request.method == "POST":
             try:
                 said = {name: values[0] for name, values in parse_qs((await _body(request)).decode()).items()}
-                answer = _answer(said["answer"], said.get("reason", ""), f"a link, from {_client(request)}")
+                answer = _answer(
+                    said["answer"], said.get("reason", ""), f"a link, from {request.client and request.client.host}"
+                )
             except (ValueError, KeyError):
                 return PlainTextResponse("This is no answer.", 400)
             done = await self._tried(lambda: self._queue.answer(call, answer))
@@ -217,18 +213,11 @@ class Page:
         return JSONResponse({"error": "the token is missing: open the address that picohook has printed"}, 401)
 
 
-_OWN = ("page.css", "page.js")
-
-
 def _answer(said: str, reason: object, by: str) -> Answer:
     """The answer of a form. Raises `ValueError` for anything but a clear one."""
     if said not in {"yes", "no"} or not isinstance(reason, str):
         raise ValueError(said)
     return Answer(said == "yes", reason.strip()[:MOST_REASON], by)
-
-
-def _client(request: Request) -> str:
-    return request.client.host if request.client else "?"
 
 
 async def _body(request: Request) -> bytes:
@@ -241,23 +230,26 @@ async def _body(request: Request) -> bytes:
     return body
 
 
-def place_of(bound: socket.socket, url: str = "", *, encrypted: bool) -> Place:
-    """Where the page is served by this socket. `url` is the address by which others reach it, if that is another one."""
+def place_of(bound: socket.socket, url: str = "", *, encrypted: bool) -> tuple[str, frozenset[str]]:
+    """The page's address, which ends in a slash, and the names by which a browser may ask for it.
+
+    `url` is the address by which others reach it, if that is another one than the socket's.
+    """
     host, port = bound.getsockname()[:2]
     name = f"[{host}]" if ":" in host else host
-    names = {f"{name}:{port}"} | ({f"localhost:{port}"} if ipaddress.ip_address(host).is_loopback else set())
     url = f"{url.rstrip('/')}/" if url else f"http{'s' * encrypted}://{name}:{port}/"
-    return Place(url, frozenset(names | {urlsplit(url).netloc}))
+    local = {f"localhost:{port}"} if ipaddress.ip_address(host).is_loopback else set()
+    return url, frozenset({f"{name}:{port}", urlsplit(url).netloc, *local})
 
 
 def serve(bound: socket.socket, tell: Callable[[str], None], *, url: str, certificate: str, key: str) -> None:
     """Serve the page until a signal. `tell` gets its address with the token. Raises `PicohookError`."""
     queue, token = Queue(), secrets.token_urlsafe(24)
     presence = Presence(queue.directory)
-    place = place_of(bound, url, encrypted=bool(certificate))
+    url, names = place_of(bound, url, encrypted=bool(certificate))
     try:
         config = uvicorn.Config(
-            Page(queue, token).app(place),
+            Page(queue, token).app(url, names),
             log_config=None,
             log_level="critical",
             access_log=False,  # it would have the keys of links
@@ -270,8 +262,8 @@ def serve(bound: socket.socket, tell: Callable[[str], None], *, url: str, certif
         )
         config.load()
         judge()  # now, and not when the first call waits
-        queue.serve(presence.name, place.url)
-        tell(f"{place.url}#{token}")
+        queue.serve(presence.name, url)
+        tell(f"{url}#{token}")
         uvicorn.Server(config).run(sockets=[bound])
     finally:
         presence.close()

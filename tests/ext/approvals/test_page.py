@@ -36,8 +36,8 @@ def place():
 def page(state, place):
     """The page, as a browser on this machine asks it."""
     own = Queue()
-    client = TestClient(Page(own, TOKEN).app(place), base_url=place.url)
-    client.place = place
+    client = TestClient(Page(own, TOKEN).app(*place), base_url=place[0])
+    client.place = place[0]
     yield client
     client.close()
     own.close()
@@ -220,8 +220,8 @@ def test_all_of_a_large_call_can_be_read(page, queue, put):
 
 def test_a_host_hands_out_links_to_a_page_that_is_open(page, queue, presence):
     assert queue.link("a") == ""
-    queue.serve(presence.name, page.place.url)
-    assert queue.link("a") == f"{page.place.url}call/a?key={queue.signature('a')}"
+    queue.serve(presence.name, page.place)
+    assert queue.link("a") == f"{page.place}call/a?key={queue.signature('a')}"
     assert len({queue.signature(call) for call in ("a", "b", "ab")}) == 3
 
 
@@ -232,10 +232,10 @@ def test_a_host_hands_out_links_to_a_page_that_is_open(page, queue, presence):
 def test_a_page_is_asked_for_by_its_own_names_only(url, shown):
     with socket.create_server(("127.0.0.1", 0)) as bound:
         port = bound.getsockname()[1]
-        place = place_of(bound, url, encrypted=True)
-    assert place.url == shown.format(port=port)
-    assert place.hosts >= {f"127.0.0.1:{port}", f"localhost:{port}"}
-    assert ("desk.example:8443" in place.hosts) == bool(url)
+        address, names = place_of(bound, url, encrypted=True)
+    assert address == shown.format(port=port)
+    assert names >= {f"127.0.0.1:{port}", f"localhost:{port}"}
+    assert ("desk.example:8443" in names) == bool(url)
 
 
 def test_no_file_of_the_page_names_another_site():
