@@ -157,6 +157,7 @@ planted: $(VENV)/.installed-dev
 
 soak: $(VENV)/.installed-dev
 	$(BIN)/python tests/soak --minutes $(or $(MINUTES),1)
+	$(BIN)/python tests/soak/approvals.py --minutes $(or $(MINUTES),1)
 
 bench: $(VENV)/.installed-dev
 	$(BIN)/python -m benchmarks --rounds 3 $(if $(PEERS),--peers $(PEERS) --write)

@@ -13,7 +13,7 @@ import preloaded
 import pytest
 from rows import each
 
-from picohook import ConfigError, HookSpec, Host, ToolCall
+from picohook import ConfigError, Continue, FunctionHook, HookSpec, Host, Pause, PausedError, ToolCall
 from picohook.config import load
 from picohook.ext.approvals import database
 from picohook.ext.approvals.queue import Answer
@@ -257,6 +257,30 @@ async def test_the_tool_runs_after_a_yes_and_not_after_a_no(queue):
                 assert ran == ["bash"] * (not yes)
                 queue.answer(waiting.id, Answer(yes, "", ""))
             assert ran == ["bash"]
+
+
+@each(("yes", "ran"), [(True, ["bash"]), (False, [])])
+async def test_a_pause_that_is_resumed_with_continue_waits_in_the_queue_and_the_answer_there_decides(queue, yes, ran):
+    hooks = [
+        FunctionHook("careful", {"before_tool": lambda _: Pause("really?")}),
+        HookSpec(name="person", approver="queue", approval_timeout=60),
+    ]
+    done = []
+    async with RecordingHost(hooks) as host, host.session("s1") as session:
+        with pytest.raises(PausedError) as paused:
+            async with session.turn("go") as turn:
+                await turn.tools([CALL], lambda call: done.append(call.tool))
+        async with anyio.create_task_group() as group:
+
+            async def resume():
+                async with session.resume(paused.value.paused, Continue()) as turn:
+                    await turn.tools(None, lambda call: done.append(call.tool))
+
+            group.start_soon(resume)
+            [waiting] = await come(queue)
+            assert done == []
+            queue.answer(waiting.id, Answer(yes, "", ""))
+    assert done == ran
 
 
 async def test_a_configuration_names_it_by_its_key(write, queue):
