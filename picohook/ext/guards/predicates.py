@@ -403,6 +403,12 @@ def deletes_by_name(case: Case) -> bool:
     return any(_VERBS.fullmatch(word.text) for word in command.operands[:3])
 
 
+def not_loaded(case: Case) -> bool:
+    """Whether what is read is shown: not if it only becomes variables, by `export $(...)`."""
+    exports = [one for one in case.reading.commands if one.name == "export"]
+    return case.command is None or not any(case.command in word.inside for one in exports for word in one.words)
+
+
 BY_NAME: dict[str, Callable[[Case], bool]] = {
     "unclean": unclean,
     "to-main": to_main,
@@ -413,6 +419,7 @@ BY_NAME: dict[str, Callable[[Case], bool]] = {
     "reaches-out": reaches_out,
     "ends-guard": ends_guard,
     "deletes-by-name": deletes_by_name,
+    "not-loaded": not_loaded,
     "carries-data": carries_data,
     "reads-files": reads_files,
     "sent-secret": sent_secret,

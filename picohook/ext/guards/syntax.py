@@ -11,8 +11,14 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-import tree_sitter
-import tree_sitter_bash
+from ...errors import PicohookError
+from ...wire.extras import needs
+
+try:
+    import tree_sitter
+    import tree_sitter_bash
+except ImportError as error:
+    raise PicohookError(needs("reading shell commands", str(error.name), "guards")) from None
 
 if TYPE_CHECKING:
     from tree_sitter import Node

@@ -38,13 +38,9 @@ class GuardsTable(Table):
             from .judge import Judge
 
             Judge(self.packs, allow=self.allow, undecided=self.undecided, own=self.rule)
-        except ImportError as error:
-            problems.add(
-                "guards", f"guards need a package that is not here: {error.name}", "pip install 'picohook[guards]'"
-            )
         except PicohookError as error:
             problems.add("guards", str(error))
-        name = "guards" if config.layer in {None, "user"} else f"{config.layer}-guards"
+        name = "guards"
         spec = GuardsSpec(
             name=name,
             stages=("before_tool",),
