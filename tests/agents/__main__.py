@@ -15,6 +15,7 @@ import argparse
 import asyncio
 import json
 import logging
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -124,6 +125,9 @@ def main() -> int:
     parser.add_argument("--only", choices=["drill"], help="try this alone")
     options = parser.parse_args()
     logging.disable()
+    os.environ["SHELL"] = (
+        "/bin/sh"  # Codex's hooks run in it, here as in the program: a hundred login shells of a user take minutes
+    )
     recorded_answers = json.loads(SEEN.read_text(encoding="utf-8")) if SEEN.exists() else {}
     drills = json.loads(drill_table.DRILLS.read_text(encoding="utf-8")) if drill_table.DRILLS.exists() else {}
     wrong = 0

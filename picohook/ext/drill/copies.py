@@ -147,7 +147,8 @@ class Copy:
             return None
         made = form.command(event, table) if table.type == "command" else {"command": ()}
         command = made.get("command", ("/bin/sh", "-c", made.get("run")))
-        return [*command] if command else None
+        # The agent starts the recorder in a login shell where it has one, so that the hook needs none.
+        return ["-c" if word == "-lc" else word for word in command] or None
 
 
 def read(path: Path) -> dict[str, Any]:

@@ -69,6 +69,14 @@ def test_a_recorder_stands_in_the_place_of_a_hook_and_all_else_stays(copied):
     assert (kept["at"], kept["run"]) == ("settings.json: PreToolUse[0]", ["/bin/sh", "-c", "guard --all"])
 
 
+def test_a_hook_of_codex_runs_in_the_login_shell_of_its_recorder_and_not_in_another_one(tmp_path, monkeypatch):
+    monkeypatch.setenv("SHELL", "/bin/bash")
+    document = {"hooks": {"PreToolUse": [{"hooks": [{"type": "command", "command": "guard"}]}]}}
+    copy = Copy(AGENTS["codex"], tmp_path, tmp_path, late=False)
+    copy.record(document, "hooks.json")
+    assert copy.hooks[0]["run"] == ["/bin/bash", "-c", "guard"]
+
+
 def test_models_accounts_and_servers_are_left_out(copied):
     settings = {
         "model": "opus",
