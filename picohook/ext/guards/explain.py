@@ -11,12 +11,10 @@ import typer
 
 from ...cli import output
 from ...cli.command import App, Json
-from ...errors import PicohookError
 from .hook import root_of
-from .judge import USUAL, Judge, Place
+from .judge import ALL, USUAL, Judge, Place, Verdict
 
 if TYPE_CHECKING:
-    from .judge import Verdict
     from .reading import Command
 
 app = App()
@@ -32,7 +30,7 @@ def explain(
     params: Annotated[
         str | None, typer.Option("--params", metavar="JSON", help="The arguments of the tool.", show_default=False)
     ] = None,
-    packs: Annotated[str, typer.Option("--packs", metavar="NAMES", help="The packs, with commas.")] = ",".join(USUAL),
+    packs: Annotated[str, typer.Option("--packs", metavar="NAMES", help="The packs, with commas.")] = ",".join(ALL),
     batch: Annotated[bool, typer.Option("--batch", help="Judge calls from stdin, as JSON lines.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -67,11 +65,12 @@ def _object(text: str) -> dict[str, Any]:
 
 
 def _batch(judge: Judge) -> None:
-    """Judge each line of stdin. Raises `PicohookError` for a line that is no call, after the lines before it."""
-    here = Place(os.getcwd(), root_of(os.getcwd()))
+    """Judge each line of stdin, and answer it at once. A line that is no call is denied, and then the exit code is 1."""
+    here, wrong = Place(os.getcwd(), root_of(os.getcwd())), False
     for number, text in enumerate(sys.stdin.buffer, 1):
         if not text.strip():
             continue
+        call: Any = None
         try:
             call = json.loads(text)
             tool, arguments = call["tool"], call["arguments"]
@@ -80,18 +79,16 @@ def _batch(judge: Judge) -> None:
             cwd = str(call.get("cwd") or here.cwd)
             project = str(call.get("project") or (here.project if "cwd" not in call else cwd))
             place = Place(cwd, project, str(call.get("agent") or ""), str(call.get("home") or ""))
+            verdict = judge.judge(tool, arguments, place)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            raise PicohookError(
-                f'line {number} is no call: write {{"id": ..., "tool": "...", "arguments": {{...}}}}'
-            ) from None
-        verdict = judge.judge(tool, arguments, place)
-        sys.stdout.write(
-            json.dumps(
-                {"id": call.get("id"), "decision": verdict.decision, "rule": verdict.rule, "reason": verdict.reason}
-            )
-            + "\n"
-        )
-    sys.stdout.flush()
+            why = f'Line {number} is no call: write {{"id": ..., "tool": "...", "arguments": {{...}}}}.'
+            verdict, wrong = Verdict("deny", "undecided", why=why), True
+        call_id = call.get("id") if isinstance(call, dict) else None
+        answer = {"id": call_id, "decision": verdict.decision, "rule": verdict.rule, "reason": verdict.reason}
+        sys.stdout.write(json.dumps(answer) + "\n")
+        sys.stdout.flush()  # a program may wait for it before it writes the next one
+    if wrong:
+        raise typer.Exit(1)
 
 
 def _wire(verdict: Verdict) -> dict[str, Any]:
@@ -138,6 +135,9 @@ def _show(verdict: Verdict) -> None:
         output.line(verdict.why)
     if verdict.instead:
         output.line(f"Instead: {verdict.instead}")
+    pack = verdict.rule.partition(".")[0]
+    if pack in ALL and pack not in USUAL:
+        output.line(f"The pack {pack} counts where a configuration names it: an empty [guards] does not have it.")
     output.line()
     for command in _commands(verdict)[:40]:
         by = f"  (started by {', '.join(command.via)})" if command.via else ""

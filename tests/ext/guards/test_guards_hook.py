@@ -170,3 +170,21 @@ def test_explain_judges_each_line_of_a_batch(tmp_path):
     first, second = map(json.loads, done.stdout.splitlines())
     assert (first["id"], first["decision"], first["rule"]) == (1, "deny", "shell.delete-root")
     assert second == {"id": "b", "decision": "continue", "rule": "", "reason": ""}
+
+
+def test_a_line_of_a_batch_that_is_no_call_is_denied_and_the_others_are_judged(tmp_path):
+    good = '{"id": 9, "tool": "Bash", "arguments": {"command": "kubectl delete ns prod"}}'
+    lines = ["no json", '{"id": 2}', '{"id": 3, "tool": "Bash", "arguments": "ls"}', "[]", good]
+    done = subprocess.run(
+        [sys.executable, "-m", "picohook", "explain", "--batch"],
+        input="\n".join(lines),
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        check=False,
+    )
+    *wrong, last = map(json.loads, done.stdout.splitlines())
+    assert done.returncode == 1
+    assert [(one["id"], one["decision"]) for one in wrong] == [(None, "deny"), (2, "deny"), (3, "deny"), (None, "deny")]
+    assert wrong[1]["reason"].startswith("Line 2 is no call: ")
+    assert (last["id"], last["decision"], last["rule"]) == (9, "ask", "cloud.cluster")
