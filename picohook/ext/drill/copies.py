@@ -145,8 +145,8 @@ class Copy:
             table = form.handler.model_validate(handler)
         except ValidationError:
             return None
-        made = form.command(event, table) if table.type == "command" else {"command": ()}
-        command = made.get("command", ("/bin/sh", "-c", made.get("run")))
+        made: dict[str, Any] = form.command(event, table) if table.type == "command" else {"command": ()}
+        command: list[str] = [*made.get("command", ("/bin/sh", "-c", made.get("run")))]
         # The agent starts the recorder in a login shell where it has one, so that the hook needs none.
         return ["-c" if word == "-lc" else word for word in command] or None
 
