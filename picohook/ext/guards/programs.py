@@ -106,7 +106,7 @@ class Programs:
             inner.variables.pop("PICOHOOK_UNKNOWN", None)
             reader.read(known, inner)
         if unknown(word.text.replace(PLAIN, "")) and not (
-            word.inside and all(one.name in _SAFE_EVAL or one.via or one.name == "{" for one in word.inside)
+            word.inside and all(one.name in _SAFE_EVAL for one in word.inside)
         ):
             reader.reading.doubt(f"`{by}` runs a text that is not known.", command)
 
@@ -442,9 +442,10 @@ class Programs:
         options = command.options
         arguments: list[Word] | None = None
         if feed.text is not None and not feed.file:
-            pieces = (
-                feed.text.splitlines() if "-I" in options or "-d" in options else feed.text.replace("\\0", " ").split()
-            )
+            if "-0" in options or "--null" in options:
+                pieces = [one for one in feed.text.split("\0") if one.strip()]
+            else:
+                pieces = feed.text.splitlines() if "-I" in options or "-d" in options else feed.text.split()
             arguments = [Word(one) for one in pieces[:64]]
         elif feed.commands:
             arguments = listed(feed.commands)

@@ -41,6 +41,8 @@ _PLAIN_SPECIAL = frozenset("?#$!-")
 _NEVER_EMPTY = listed("never-empty")
 _PLAIN_OUTPUT = listed("plain-output")
 _ENDS = frozenset(("exit", "return", "die", "break", "continue", "fail", "abort"))
+_SILENT = frozenset(("cd", "true", "set", "export", ":", "mkdir", "touch", "sleep", "unset"))
+"""Commands that print nothing."""
 _NAME_VARIABLES = frozenset(("let", "test", "[", "printf", "read", "unset", "mapfile", "readarray", "getopts", "wait"))
 """Commands that take names of variables, in whose indexes a shell runs substitutions."""
 _NAMES_DATA = re.compile(r"\$\(|`")
@@ -400,15 +402,17 @@ class Reader:
 
     def _call(self, command: Command, scope: Scope) -> None:
         """Run a function of the line."""
-        if command.name in self._calling:
+        source, body = scope.functions[command.name]
+        called = f"{command.name} {body.id}"
+        if called in self._calling:
             if scope.parallel:
                 self._add(replace(command, name="fork-bomb"), scope)
             return
         outer, positional, feed = self._source, scope.positional, scope.feed
-        self._source, body = scope.functions[command.name]
+        self._source = source
         scope.positional = [word.text for word in command.words[1:]]
         scope.feed = command.feed
-        self._calling.append(command.name)
+        self._calling.append(called)
         try:
             if command.redirects:
                 self._add(Command([Word("{")], "{", scope.cwds, command.redirects, via=scope.via), scope)
@@ -845,7 +849,10 @@ class Reader:
         if kind == "ansi_c_string":
             if quoted:
                 raise UnreadableError("single quotes are inside double quotes")
-            return hidden(ansi(self._raw(node)[2:-1])) + QUOTED
+            text = ansi(self._raw(node)[2:-1])
+            if "\0" in text:
+                raise UnreadableError("a text ends at a NUL")
+            return hidden(text) + QUOTED
         if kind == "process_substitution":
             self._enter(node, scope)
             return "/dev/fd/63"
@@ -1045,6 +1052,7 @@ class Reader:
 
     def output(self, commands: Sequence[Command], scope: Scope) -> str | None:
         """The text that commands print, as far as it is known; None if it is not."""
+        commands = [one for one in commands if one.name not in _SILENT]
         if len(commands) != 1 or any(
             one.operator[0] in ">&" and one.descriptor != "2" for one in commands[0].redirects
         ):

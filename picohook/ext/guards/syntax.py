@@ -31,6 +31,8 @@ TIME_LIMIT = 0.02
 MARK = "__PICOHOOK_HERE_"
 _LANGUAGE = tree_sitter.Language(tree_sitter_bash.language())
 _ODD = re.compile("[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff\U0010f000-\U0010ffff]")
+_BACKSLASH = re.compile(r"\n[ \t]*\\[A-Za-z]")
+"""A line that begins with a backslash, which the tree takes for more of the line before."""
 _BEFORE_COMMENT = frozenset(" \t\n;&|()")
 _DELIMITER = re.compile(r"""(?:[^\s\\'"`$;&|()<>]|\\[^\n]|'[^'\n]*'|"[^"\\`$\n]*")+""")
 
@@ -68,7 +70,7 @@ def parse(text: str) -> Source:
         raise UnreadableError("it has a control character")
     documents: dict[str, HereDocument] = {}
     strings: set[int] = set()
-    if "<<" in text:
+    if "<<" in text or _BACKSLASH.search(text):
         text = _Cutter(text, documents, strings).cut()
     data = text.encode()
     if len(data) > MOST_BYTES:
@@ -108,7 +110,11 @@ class _Cutter:
         while self.at < size:
             letter, inside = text[self.at], self.inside[-1]
             if letter == "\\":
-                self._take(2)
+                if inside not in {"double", "brace"} and self._begins_line():
+                    self.out.append("''")  # as good a quote, and the tree sees it
+                    self.at += 1
+                else:
+                    self._take(2)
             elif inside == "double":
                 self._in_double(letter)
             elif inside == "brace":
@@ -118,6 +124,11 @@ class _Cutter:
         if self.pending:
             raise UnreadableError("a here-document has no body")
         return "".join(self.out)
+
+    def _begins_line(self) -> bool:
+        """Whether a word with a backslash before it begins a line here."""
+        before = self.text[: self.at].rstrip(" \t")
+        return before.endswith("\n") and not before.endswith("\\\n") and self.text[self.at + 1 : self.at + 2].isalpha()
 
     def _take(self, count: int) -> None:
         self.out.append(self.text[self.at : self.at + count])

@@ -90,7 +90,7 @@ def ansi(text: str) -> str:
         if control:
             return chr(ord(control) & 0x1F)
         code = int(octal, 8) & 0xFF if octal else int(next(filter(None, codes)), 16)
-        return chr(code) if 0 < code < 0x110000 and not 0xD800 <= code < 0xE000 else UNKNOWN
+        return chr(code) if 0 <= code < 0x110000 and not 0xD800 <= code < 0xE000 else UNKNOWN
 
     return _ANSI.sub(one, text)
 
