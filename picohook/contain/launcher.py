@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from ..process.kill import KILL_WAIT, kill_pidfd, stop_in_steps
-from ..transport.reactor import Waiter
 from . import limits
 from .launch_request import launch_error, launch_request, launcher_ended
 from .launcher_start import (
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
     from ..observe.log import Log
     from ..process.plan import Plan
     from ..process.spawn import SpawnedProcess, Streams
-    from ..transport.reactor import Reactor
+    from ..transport.reactor import Reactor, Waiter
 
 READY_WAIT = 10.0
 """Seconds that a launcher may take to start. It usually takes a few hundredths of a second."""
@@ -249,7 +248,7 @@ class LaunchedProcess:
         self.pid = 0
         self.tier = launcher.tier
         self.exit_code: int | None = None
-        self.begun = Waiter()
+        self.begun: Waiter = reactor.waiter()
         """Settled with None when it has started, or with the error if it could not."""
         self.over = anyio.Event()
         self._launcher = launcher

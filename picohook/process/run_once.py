@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from ..errors import HookCrashedError, HookTimeoutError
 from ..transport.pipe import pipe_kind
-from ..transport.reactor import Waiter
 from .child import Child, SpawnDelayedError
 
 if TYPE_CHECKING:
@@ -49,7 +48,7 @@ async def run_once(
     This returns when the process itself ends, even if it has not read its input, or a grandchild holds the pipes open. Then,
     and at the deadline and on cancellation, its whole group is killed.
     """
-    done = Waiter()
+    done = reactor.waiter()
     output = bytearray()
     rest = memoryview(stdin)
     overflowed = False

@@ -22,7 +22,6 @@ import anyio
 
 from ..errors import HookCrashedError, HookError, HookTimeoutError, PicohookError
 from ..transport.channel import CLOSED_OUTPUT, PIPE_ENDS, Channel, HookCounters
-from ..transport.reactor import Waiter
 from ..wire.platforms import is_ending
 from ..wire.text import last_words
 from .advice import advice
@@ -41,7 +40,7 @@ if TYPE_CHECKING:
     from ..observe.log import Log
     from ..protocol.messages import Reply
     from ..protocol.raw_line import RawLine
-    from ..transport.reactor import Reactor
+    from ..transport.reactor import Reactor, Waiter
     from .plan import Plan, Seen, Verify
     from .spawn import Spawner
     from .start_turns import StartTurns
@@ -143,7 +142,7 @@ class Supervisor:
         while self.channel is None:
             if self.state in {HookState.FAILED, HookState.STOPPING, HookState.STOPPED}:
                 raise self._unavailable()
-            waiter = Waiter()
+            waiter = self._reactor.waiter()
             self._waiting[waiter] = None
             try:
                 await waiter.wait(deadline)

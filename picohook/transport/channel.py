@@ -20,7 +20,7 @@ from ..wire.text import cut
 from .concurrency import ConcurrencyLimit
 from .deadlines import Deadlines, no_answer
 from .pipe import CHUNK, WIDE, pipe_kind
-from .reactor import PROGRESS, Failure, Waiter
+from .reactor import PROGRESS, Failure
 from .silence import SilenceProbe
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ..observe.log import Log
     from ..protocol.known_reply import PlainReply
     from ..protocol.raw_line import RawLine
-    from .reactor import Promise, Reactor
+    from .reactor import Promise, Reactor, Waiter
 
 DROPPED_QUOTA = 100
 """The number of lines that may be dropped in one window of `QUOTA_WINDOW` seconds. One more is a fault."""
@@ -94,7 +94,7 @@ class Channel:
         self._on_fault = on_fault
         self._peer = Peer(max_line=max_line)
         self._max_line = max_line
-        self._slots = None if max_in_flight is None else ConcurrencyLimit(max_in_flight)
+        self._slots = None if max_in_flight is None else ConcurrencyLimit(reactor, max_in_flight)
         self._blocked = False
         self._scheduled = False
         self._strikes = 0
@@ -145,7 +145,7 @@ class Channel:
             raise HandshakeError(f"hook.hello was refused: {refusal}", hook=self.name)
         offered = slots_offered(reply.result)
         if offered is not None and (self._slots is None or offered < self._slots.free):
-            self._slots = ConcurrencyLimit(offered)
+            self._slots = ConcurrencyLimit(self._reactor, offered)
 
     @property
     def capabilities(self) -> frozenset[str]:
@@ -247,7 +247,7 @@ class Channel:
         """Wait until everything queued is written. Returns False if it is not by the deadline, or if the channel has failed."""
         if not self.faulted and self._error is None and self._peer.wants_to_send:
             self._flush_soon()
-            waiter = Waiter()
+            waiter = self._reactor.waiter()
             self._flush_waiters[waiter] = None
             try:
                 await waiter.wait(deadline)

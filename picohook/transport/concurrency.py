@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from typing import TYPE_CHECKING
 
 from ..errors import HookTimeoutError
-from .reactor import Waiter
+
+if TYPE_CHECKING:
+    from .reactor import Reactor, Waiter
 
 
 class ConcurrencyLimit:
     """The slots of one hook. Calls get them in order, each until its own deadline."""
 
-    __slots__ = ("_count", "_waiting", "free")
+    __slots__ = ("_count", "_reactor", "_waiting", "free")
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, reactor: Reactor, count: int) -> None:
         self.free = self._count = count
+        self._reactor = reactor
         self._waiting: OrderedDict[Waiter, None] = OrderedDict()
         """The calls that wait, the first one first. One that leaves is not searched for, as in a semaphore's queue."""
 
@@ -23,7 +27,7 @@ class ConcurrencyLimit:
         if self.free:
             self.free -= 1
             return
-        ahead, waiter = self._count + len(self._waiting), Waiter()
+        ahead, waiter = self._count + len(self._waiting), self._reactor.waiter()
         self._waiting[waiter] = None
         try:
             await waiter.wait(deadline)

@@ -93,6 +93,9 @@ class AsyncioReactor:
     def alarm(self, callback: Callable[[], None]) -> AsyncioAlarm:
         return AsyncioAlarm(self._loop, callback, self._context)
 
+    def waiter(self) -> AsyncioWaiter:
+        return AsyncioWaiter(self._loop)
+
 
 def _context_of_callbacks() -> Context:
     """The context for callbacks, in which sniffio names asyncio.
@@ -183,3 +186,30 @@ class AsyncioAlarm:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+
+class AsyncioWaiter:
+    """A future with a timer."""
+
+    __slots__ = ("_future", "_loop")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._future: asyncio.Future[Any] = loop.create_future()
+
+    def settle(self, value: Any) -> None:
+        if not self._future.done():
+            self._future.set_result(value)
+
+    async def wait(self, deadline: float) -> Any:
+        timer = self._loop.call_at(deadline, self.settle, _LATE)
+        try:
+            value = await self._future
+        finally:
+            timer.cancel()
+        if value is _LATE:
+            raise TimeoutError  # not as the future's error: its traceback would hold this frame, and the frame the future
+        return value
+
+
+_LATE = object()

@@ -95,6 +95,9 @@ class TrioReactor:
     def alarm(self, callback: Callable[[], None]) -> TrioAlarm:
         return TrioAlarm(callback)
 
+    def waiter(self) -> TrioWaiter:
+        return TrioWaiter()
+
 
 class TrioAlarm:
     """A system task that sleeps in a cancel scope whose deadline can be moved. While the alarm is off there is no task."""
@@ -172,3 +175,20 @@ class TrioPromise:
         self._task = None
         self._on_cancel(self)
         return trio.lowlevel.Abort.SUCCEEDED
+
+
+class TrioWaiter:
+    """A promise that is awaited in a cancel scope with a deadline."""
+
+    __slots__ = ("_promise",)
+
+    def __init__(self) -> None:
+        self._promise = TrioPromise(lambda _: None)
+
+    def settle(self, value: Any) -> None:
+        self._promise.settle(value)
+
+    async def wait(self, deadline: float) -> Any:
+        with trio.CancelScope(deadline=deadline):
+            return await self._promise
+        raise TimeoutError

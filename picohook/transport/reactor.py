@@ -11,8 +11,6 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-import anyio
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Generator, Iterable
     from contextvars import Context
@@ -64,29 +62,14 @@ class Alarm(Protocol):
         """Do not call back."""
 
 
-class Waiter:
+class Waiter(Protocol):
     """A value that one task waits for until a deadline."""
-
-    __slots__ = ("_came", "_value")
-
-    def __init__(self) -> None:
-        self._came = anyio.Event()
-        self._value: Any = None
 
     def settle(self, value: Any) -> None:
         """Provide the value. Only the first one counts."""
-        if not self._came.is_set():
-            self._value = value
-            self._came.set()
 
     async def wait(self, deadline: float) -> Any:
         """Wait for the value. Raises `TimeoutError` at the deadline."""
-        if not self._came.is_set():
-            with anyio.CancelScope(deadline=deadline):
-                await self._came.wait()
-        if not self._came.is_set():
-            raise TimeoutError
-        return self._value
 
 
 HELD = 0.25
@@ -162,3 +145,6 @@ class Reactor(Protocol):
 
     def alarm(self, callback: Callable[[], None]) -> Alarm:
         """A new alarm, which is off. It must be off before the loop ends."""
+
+    def waiter(self) -> Waiter:
+        """A new waiter."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .reactor import Waiter
-
 if TYPE_CHECKING:
     from .pipe import LinePipe
     from .reactor import Reactor
@@ -30,7 +28,7 @@ class SilenceProbe:
     def __init__(self, reactor: Reactor, pipe: LinePipe) -> None:
         self._reactor = reactor
         self._pipe = pipe
-        self._output = Waiter()
+        self._output = reactor.waiter()
         self._input_ended = False
 
     def output_seen(self, data: bytes) -> None:
@@ -47,7 +45,7 @@ class SilenceProbe:
         """The reason why the process was silent, with advice."""
         if await self._listen(LISTEN):
             return LATE
-        self._output = Waiter()
+        self._output = self._reactor.waiter()
         self._input_ended = True
         self._pipe.close_write()
         written = await self._listen(LISTEN_AT_END)

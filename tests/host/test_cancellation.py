@@ -324,7 +324,7 @@ async def test_C1_a_caller_cancelled_in_its_slot_passes_it_on(board):
 
 @pytest.mark.parametrize("anyio_backend", [("asyncio", {"use_uvloop": False})])
 async def test_C1_a_slot_that_is_free_in_the_moment_of_a_cancellation_is_not_lost():
-    slots = ConcurrencyLimit(1)
+    slots = ConcurrencyLimit(current_reactor(), 1)
     await slots.acquire(current_reactor().now() + 60, "h")
     task = asyncio.create_task(slots.acquire(current_reactor().now() + 60, "h"))
     await anyio.wait_all_tasks_blocked()

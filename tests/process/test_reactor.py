@@ -14,7 +14,7 @@ from scripted import SERVE, scripted
 
 from picohook import Host, Timeouts, ToolCall
 from picohook.transport.event_loop import current_reactor
-from picohook.transport.reactor import Failure, Waiter
+from picohook.transport.reactor import Failure
 
 pytestmark = pytest.mark.anyio
 
@@ -175,11 +175,11 @@ async def test_soon_runs_after_the_current_callback():
 
 async def test_a_waiter_gets_the_first_value_whenever_it_comes():
     reactor = current_reactor()
-    before = Waiter()
+    before = reactor.waiter()
     before.settle(1)
     before.settle(2)
     assert await before.wait(reactor.now() + 60) == 1
-    during = Waiter()
+    during = reactor.waiter()
     reactor.soon(lambda: during.settle(3))
     assert await during.wait(reactor.now() + 60) == 3
     during.settle(4)
@@ -187,7 +187,7 @@ async def test_a_waiter_gets_the_first_value_whenever_it_comes():
 
 async def test_a_waiter_ends_at_its_deadline_and_ignores_a_late_value():
     reactor = current_reactor()
-    waiter = Waiter()
+    waiter = reactor.waiter()
     with pytest.raises(TimeoutError):
         await waiter.wait(reactor.now() + 0.01)
     waiter.settle(1)
@@ -302,7 +302,7 @@ async def test_an_alarm_that_is_off_does_not_ring():
 
 async def test_a_cancelled_waiter_ignores_a_late_value():
     reactor = current_reactor()
-    waiter = Waiter()
+    waiter = reactor.waiter()
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(waiter.wait, reactor.now() + 60)
         await anyio.wait_all_tasks_blocked()

@@ -7,10 +7,8 @@ import pytest
 from rows import each
 
 from picohook.errors import HookTimeoutError
-from picohook.transport import concurrency
 from picohook.transport.concurrency import ConcurrencyLimit
 from picohook.transport.event_loop import current_reactor
-from picohook.transport.reactor import Waiter
 
 pytestmark = pytest.mark.anyio
 
@@ -18,10 +16,10 @@ pytestmark = pytest.mark.anyio
 class Queue:
     """Calls that wait for the slots of a hook, one after another."""
 
-    def __init__(self, tasks, count=1):
+    def __init__(self, tasks, reactor=None, count=1):
         self.reactor = current_reactor()
         self.far = self.reactor.now() + 600
-        self.slots = ConcurrencyLimit(count)
+        self.slots = ConcurrencyLimit(reactor or self.reactor, count)
         self.tasks = tasks
         self.got = []
         self.why = {}
@@ -89,24 +87,40 @@ async def test_a_call_that_gets_no_slot_in_time_says_how_many_were_ahead_of_it(l
         tasks.cancel_scope.cancel()
 
 
+class Compared:
+    """A waiter of the event loop that counts how often it is compared with another."""
+
+    times = 0
+
+    def __init__(self, waiter):
+        self.settle, self.wait = waiter.settle, waiter.wait
+
+    def __eq__(self, other):
+        Compared.times += 1
+        return self is other
+
+    __hash__ = object.__hash__
+
+
+class Comparing:
+    """An event loop with such waiters."""
+
+    def __init__(self):
+        self.reactor = current_reactor()
+
+    def waiter(self):
+        return Compared(self.reactor.waiter())
+
+
 @pytest.mark.parametrize("step", [1, -1], ids=["oldest first", "newest first"])
-async def test_a_call_that_leaves_is_not_searched_for_among_the_others(step, monkeypatch):
-    compared = []
-
-    class Compared(Waiter):
-        def __eq__(self, other):
-            compared.append(other)
-            return self is other
-
-        __hash__ = object.__hash__
-
-    monkeypatch.setattr(concurrency, "Waiter", Compared)
+async def test_a_call_that_leaves_is_not_searched_for_among_the_others(step):
+    Compared.times = 0
     async with anyio.create_task_group() as tasks:
-        queue = Queue(tasks)
+        queue = Queue(tasks, Comparing())
         for name in range(100):
             await queue.put(name)
         for name in range(1, 100)[::step]:
             await queue.leave(name)
         await queue.release(1)
         assert (queue.got, queue.slots.free) == ([0], 1)
-    assert len(compared) < 100
+    assert Compared.times < 100
