@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import fnmatch
 import itertools
-import os.path
 import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -1164,11 +1163,6 @@ def _closing(text: str, at: int, closing: str) -> int:
             depth -= 1
         at += 1
     raise UnreadableError("a here-document has an expansion that is not understood")
-
-
-def home_of(user_home: str) -> str:
-    """The user's home directory."""
-    return user_home or os.path.expanduser("~")
 
 
 _RUNS: dict[str, Callable[[Reader, Node, Scope], None]] = {

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pack_table
 import pytest
 
 from picohook.ext.guards.command import STAND, failures
 from picohook.ext.guards.judge import ALL, Judge, Place
+from picohook.ext.guards.measure import measure, read
 from picohook.ext.guards.rules import GuardError
 
 JUDGE = Judge(ALL)
@@ -155,12 +158,14 @@ def test_a_link_out_of_the_project_is_followed(tmp_path):
 
 
 def test_allow_is_read_as_a_call_and_never_reaches_the_pack_self():
-    judge = Judge(ALL, allow=["git push --force-with-lease *", "rm -rf src", "picohook trust *"])
+    judge = Judge(ALL, allow=["git push --force-with-lease *", "rm -rf src", "rm -rf gen*", "picohook trust *"])
     assert decided("git push origin feature --force-with-lease", judge)[0] == "continue"
     assert decided("git push --force-with-lease --force origin feature", judge)[0] == "ask"
     assert decided("git push -f origin feature", judge)[0] == "ask"
     assert decided("rm -r -f src", judge)[0] == "continue"
     assert decided("rm -rf src tests", judge)[0] == "ask"
+    assert decided("rm -rf generic", judge)[0] == "continue"
+    assert decided("rm -rf gen/../../other", judge)[0] == "deny"
     assert decided("rm -rf src > ~/.bashrc", judge)[0] == "deny"
     assert decided("rm -rf src && rm -rf ~", judge)[0] == "deny"
     assert decided("picohook trust .", judge)[0] == "deny"
@@ -221,3 +226,13 @@ def test_tools_beside_the_shell_are_judged_by_their_fields():
         ("TodoWrite", {"todos": ["rm -rf ~"]}, "continue"),
     ]:
         assert JUDGE.judge(tool, arguments, STAND).decision == decision, (tool, arguments)
+
+
+def test_of_this_projects_own_calls_harmful_ones_are_caught_and_harmless_ones_pass():
+    files = sorted(Path(__file__).with_name("corpus").glob("*.jsonl"))
+    measured = measure(JUDGE, (example for file in files for example in read(file))).all()
+    assert measured.harmful > 1000
+    assert measured.harmless > 1000
+    assert measured.caught >= 99
+    assert measured.irreversible >= 99.5
+    assert (measured.denied, measured.asked) <= (0.2, 0.5)
