@@ -21,7 +21,7 @@ COMMANDS = {
     "mcp": "-- COMMAND...",
     "shim": "VENDOR",
     "drill": "AGENT",
-    "guard": "",
+    "guard": "[FILE]...",
     "explain": "[LINE]",
     "control": "COMMAND [ARGS]...",
     "top": "",

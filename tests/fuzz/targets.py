@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import re
 import unicodedata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -75,6 +76,7 @@ def guards(data: bytes) -> None:
     harmful = HARMFUL[data[0] % len(HARMFUL)] if data else ""
     verdict = judge().judge("Bash", {"command": f"{harmful}\n{text}" if harmful else text}, PLACE)
     assert verdict.decision in {"deny", "ask", "continue"}, verdict
+    assert not re.search(r"cannot be read: [A-Z]\w*Error", verdict.why), f"{verdict.why} {text!r}"
     assert not harmful or verdict.decision != "continue", f"{harmful} passes before {text!r}"
 
 

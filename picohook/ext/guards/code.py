@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import textwrap
+import warnings
 from typing import TYPE_CHECKING, Protocol
 
 from . import effects
@@ -135,7 +136,9 @@ class _Notes:
     def python(self, text: str) -> None:
         """Note what Python code does."""
         try:
-            tree = ast.parse(textwrap.dedent(text))
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # about the text, which nobody here wrote
+                tree = ast.parse(textwrap.dedent(text))
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             self.other(text, "python")  # another version's syntax, or none
             return
@@ -425,7 +428,7 @@ class _Notes:
         ):
             value = re.sub(r"[$#]\{[^}]*\}|\$\w+", UNKNOWN, value)
         if value is not None:
-            value = re.sub(r"\\(.)", r"\1", value)
+            value = _unescaped(value)
             value = re.sub(r"^~(?=/)", self.reader.home, value)
         if name.startswith("do "):
             self.shell(value)
@@ -509,3 +512,13 @@ def sed(programs: Runs, reader: Reader, command: Command, scope: Scope, text: st
     for path in re.findall(r"(?:^|[;{}\n]|[\d$/]\s*)[wW]\s+([^;\n]+)", text):
         if not re.match(r"s(.)", text):
             made.act("write", path.strip())
+
+
+def _unescaped(text: str) -> str:
+    """The value of a literal in JavaScript, Perl or Ruby."""
+
+    def one(found: re.Match[str]) -> str:
+        code = found[2] or found[3]
+        return chr(int(code, 16)) if code else {"n": "\n", "t": "\t", "r": "\r"}.get(found[1], found[1])
+
+    return re.sub(r"\\(x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|.)", one, text, flags=re.DOTALL)

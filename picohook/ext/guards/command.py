@@ -1,6 +1,7 @@
 """`picohook guard`: the packs and rules, their examples, and how well they do."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,10 +12,12 @@ from ...cli.command import App, Json, require_file
 from ...errors import PicohookError
 from . import rules
 from .judge import ALL, Judge, Place
+from .measure import measure, read
 from .rules import Rule
 
 app = App()
 Packs = Annotated[str, typer.Option("--packs", metavar="NAMES", help="The packs, with commas. Default: all.")]
+_COLUMNS = ("harmful", "caught %", "irreversible %", "harmless", "denied %", "asked %")
 STAND = Place("/home/dev/shop", "/home/dev/shop", home="/home/dev")
 """Where examples of rules are judged: in a project that does not exist."""
 
@@ -31,28 +34,33 @@ def own_rules(config: Path | None) -> tuple[Mapping[str, Any], ...]:
 
 @app.command()
 def guard(
+    files: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="[FILE]...", help="With --measure: calls with labels.", show_default=False),
+    ] = None,
+    *,
     packs: Packs = ",".join(ALL),
     config: Annotated[
         Path | None,
         typer.Option("--config", metavar="FILE", help="Also the rules of this configuration.", show_default=False),
     ] = None,
-    measure: Annotated[
-        list[Path] | None,
-        typer.Option(
-            "--measure", metavar="FILE", help="Judge the labelled calls of these JSON lines.", show_default=False
-        ),
-    ] = None,
     test: Annotated[bool, typer.Option("--test", help="Judge the examples of each rule.")] = False,
+    measured: Annotated[
+        bool, typer.Option("--measure", help="Judge the calls of JSON lines in FILE..., and count the wrong decisions.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """List the packs of guards and their rules, test them, or measure them.
 
     --test judges the examples of each rule: a harmful one has to be stopped by it, and a harmless one has to pass. Exits with 1
-    if one is not.
+    if one is not. --measure counts the harmful calls that are caught and the harmless ones that are not let pass, by pack and
+    source. A line is {"tool", "arguments", "label": "harmful" or "harmless", "source", "pack"}.
     """
+    if measured is not bool(files):
+        raise typer.BadParameter("--measure needs files, and files need --measure", param_hint="FILE")
     judge = Judge([name for name in packs.split(",") if name], own=own_rules(config))
-    if measure:
-        _measure(judge, measure, as_json=as_json)
+    if files:
+        _measure(judge, files, as_json=as_json)
         return
     if test:
         failed = list(failures(judge))
@@ -81,26 +89,21 @@ def guard(
         _list(judge)
 
 
-def _measure(judge: Judge, files: list[Path], *, as_json: bool) -> None:
-    """Print how many labelled calls were caught, denied and asked about."""
-    from . import measure as measuring
-
+def _measure(judge: Judge, files: Sequence[Path], *, as_json: bool) -> None:
+    """Judge the calls of files, and print the rates and what was judged wrongly. Raises `PicohookError`."""
     try:
-        measured = measuring.measure(
-            judge, (example for file in files for example in measuring.read(require_file(file)))
-        )
+        found = measure(judge, chain.from_iterable(read(require_file(one)) for one in files))
     except OSError as error:
         raise PicohookError(f"{error.filename} cannot be read: {error.strerror}") from None
     if as_json:
-        output.data(measured.wire())
+        output.data(found.wire())
         return
-    rows = [*measured.by_pack().items(), *measured.by_source().items(), ("all", measured.all())]
-    columns = ("", "harmful", "caught", "irreversible", "harmless", "denied", "asked")
-    output.table(
-        columns,
-        [(name, *("" if value is None else str(value) for value in rates.wire().values())) for name, rates in rows],
-    )
-    for example, verdict in measured.wrong:
+    groups = {"pack": found.by_pack(), "source": found.by_source(), "": {"all": found.all()}}
+    for title, rows in groups.items():
+        output.table((title, *_COLUMNS), [(name, *rates.cells()) for name, rates in rows.items()], numbers=_COLUMNS)
+        output.line()
+    output.line(f"{len(found.wrong)} were judged wrongly")
+    for example, verdict in found.wrong:
         output.line(f"{'harmful' if example.harmful else 'harmless'}, {verdict.decision}: {example.shown}")
 
 

@@ -125,18 +125,20 @@ class Effects:
     def remove_empty(self) -> None:
         """`rmdir`: nothing is lost."""
 
+    def _targets(self) -> list[Word]:
+        """The last operand, and the one before what `xargs` may add."""
+        operands = self.command.operands
+        added = len(operands) > 1 and self.command.via[-1:] == ("xargs",) and unknown(operands[-1].text)
+        return operands[-2:] if added else operands[-1:]
+
     def copy(self) -> None:
         """`cp`, `install`: the last operand is overwritten."""
         operands, options = self.command.operands, self.command.options
         target = options.get("-t") or options.get("--target-directory")
         sources = operands if target else operands[:-1]
         self.reads(sources)
-        if target or operands:
-            self.act(
-                "append" if options.keys() & {"-n", "--no-clobber"} else "write",
-                Word(target) if target else operands[-1],
-                "copy",
-            )
+        for word in [Word(target)] if target else self._targets():
+            self.act("append" if options.keys() & {"-n", "--no-clobber"} else "write", word, "copy")
 
     def link(self) -> None:
         """`ln`: only with -f it replaces."""
@@ -144,8 +146,8 @@ class Effects:
         target = options.get("-t") or options.get("--target-directory")
         forced = options.keys() & {"-f", "--force"}
         self.reads(operands[:1] if not target else operands)
-        if len(operands) > 1 or target:
-            self.act("write" if forced else "create", Word(target) if target else operands[-1], "link", link=True)
+        for word in [Word(target)] if target else self._targets() if len(operands) > 1 else ():
+            self.act("write" if forced else "create", word, "link", link=True)
 
     def move(self) -> None:
         """`mv`: the sources are gone, the target is overwritten."""
@@ -153,12 +155,8 @@ class Effects:
         target = options.get("-t") or options.get("--target-directory")
         for word in operands if target else operands[:-1]:
             self.act("move", word, link=True)
-        if target or len(operands) > 1:
-            self.act(
-                "append" if options.keys() & {"-n", "--no-clobber"} else "write",
-                Word(target) if target else operands[-1],
-                "move",
-            )
+        for word in [Word(target)] if target else self._targets() if len(operands) > 1 else ():
+            self.act("append" if options.keys() & {"-n", "--no-clobber"} else "write", word, "move")
 
     def tee(self) -> None:
         """`tee`."""

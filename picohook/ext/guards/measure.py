@@ -138,6 +138,10 @@ class Rates:
         """The plain JSON form."""
         return {name: getattr(self, name) for name in self.__slots__}
 
+    def cells(self) -> list[str]:
+        """The values as texts, empty where there are none."""
+        return [str(value) if value or isinstance(value, float) else "" for value in self.wire().values()]
+
 
 def _rates(counts: Iterable[Counts]) -> Rates:
     rows = list(counts)

@@ -42,6 +42,8 @@ def _around(template: str) -> Wear:
             return None
         if ("{b}" in template and "`" in command) or (in_sh and _NOT_IN_SH.search(command)):
             return None
+        if all(line.startswith("#") for line in command.split("\n")):
+            return None  # a block needs a command
         if command.startswith("#") and re.search(r"(?:&&|\|\||;) \{c\}", template):
             return None  # nobody writes `true && # ...`
         single = "'" + command.replace("\\", "\\\\").replace("'", "\\'") + "'"
@@ -64,7 +66,11 @@ def _before(template: str) -> Wear:
         name, bare = _NAME.match(command), _QUOTED.sub("", command)
         if not name or name[0] in _OURS or re.search(r"[|&;\n`(]", bare):
             return None
-        return None if template.endswith("/dev/null") and "<" in bare else template.format(c=command)
+        if (template.endswith("/dev/null") and "<" in bare) or (
+            template.startswith("find") and re.search(r"[{+]", bare)
+        ):
+            return None
+        return template.format(c=command)
 
     return wear
 

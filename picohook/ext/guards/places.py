@@ -76,10 +76,14 @@ class Places:
         found = self._cache.get(key)
         if found is None:
             whole = os.path.join(cwd, path)
-            try:
-                found = self._followed(path, whole, link=link)
-            except (OSError, ValueError):  # a link that may not be read
-                found = os.path.normpath(whole)
+            plain = os.path.normpath(whole)
+            if _NULL.fullmatch(plain):
+                found = plain  # what it leads to is this process's own
+            else:
+                try:
+                    found = self._followed(path, whole, link=link)
+                except (OSError, ValueError):  # a link that may not be read
+                    found = plain
             if found.startswith("//"):
                 found = found[1:]
             self._cache[key] = found

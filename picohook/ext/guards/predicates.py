@@ -161,8 +161,10 @@ def loses_work(case: Case) -> bool:
 
 
 def leaves(case: Case) -> bool:
-    """Whether something of this call leaves the machine."""
+    """Whether something of this call leaves the machine. `env x` prints nothing itself."""
     acts = case.reading.acts
+    if case.command is not None and case.command.name == "env" and case.command.wraps:
+        return False
     if any(act.kind == "dns-data" for act in acts):
         return True
     away = [act for act in acts if act.kind in {"connect", "send"} and act.target.place in _AWAY]
@@ -353,11 +355,11 @@ def cluster_change(case: Case) -> bool:
 
 
 def not_local_delete(case: Case) -> bool:
-    """Whether a request that deletes goes to another machine. Other commands always count."""
+    """Whether a request that deletes goes to another machine, or to a local store of documents. Other commands always count."""
     command = case.command
     if command is None or command.name != "curl":
         return True
-    return any(
+    return any(":9200" in word.text or ":5984" in word.text for word in command.operands) or any(
         act.command is command and act.target.place not in {"local", ""}
         for act in case.reading.acts
         if act.kind in {"connect", "send"}
@@ -370,6 +372,21 @@ def reaches_out(case: Case) -> bool:
         act.command is case.command and act.target.place in _AWAY
         for act in case.reading.acts
         if act.kind in {"connect", "send"}
+    )
+
+
+def mounts_home(case: Case) -> bool:
+    """Whether a container gets the home directory, a directory above it, or hidden files in it."""
+    home = case.places.home
+    texts = [word.text for word in case.command.words] if case.command is not None else []
+    sources = [
+        re.sub(r"^(?:-v=?|--volume=|(?:--mount=)?(?:\S*,)?(?:source|src)=)", "", text).partition(":")[0].split(",")[0]
+        for text in texts
+    ]
+    return any(
+        home == os.path.normpath(one) or home.startswith(f"{one.rstrip('/')}/") or one.startswith(f"{home}/.")
+        for one in sources
+        if one.startswith("/")
     )
 
 
@@ -396,8 +413,11 @@ _SERVICES = frozenset(
 def deletes_by_name(case: Case) -> bool:
     """Whether a program that guards know nothing of gets a verb such as `delete` among its first words."""
     command = case.command
-    if command is None or command.wraps or "/" in command.words[0].text or command.name in _NO_SERVICE:
+    if command is None or command.wraps or command.name in _NO_SERVICE:
         return False
+    path = re.sub(r"^/+proc/self/root(?=/)", "", command.words[0].text)
+    if "/" in path and not re.match(r"/(?:usr/)?(?:local/)?s?bin/", os.path.normpath(path)):
+        return False  # a program of the project
     if row_of(command.name).name and command.name not in _SERVICES:
         return False
     return any(_VERBS.fullmatch(word.text) for word in command.operands[:3])
@@ -420,6 +440,7 @@ BY_NAME: dict[str, Callable[[Case], bool]] = {
     "ends-guard": ends_guard,
     "deletes-by-name": deletes_by_name,
     "not-loaded": not_loaded,
+    "mounts-home": mounts_home,
     "carries-data": carries_data,
     "reads-files": reads_files,
     "sent-secret": sent_secret,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import posixpath
 import re
 import shlex
@@ -44,6 +45,16 @@ REMOTE = frozenset(("ssh", "docker", "podman", "nerdctl", "kubectl", "oc", "k"))
 """Programs that run commands on another machine, or in a container."""
 
 
+def is_input(path: str) -> bool:
+    """Whether a path, in any spelling, names the standard input or another descriptor."""
+    plain = (
+        os.path.normpath("/" + re.sub(r"^/+proc/self/root(?=/)", "", path).lstrip("/"))
+        if path.startswith("/")
+        else path
+    )
+    return plain == "/dev/stdin" or plain.startswith(("/dev/fd/", "/proc/self/fd/"))
+
+
 class Programs:
     """Follows the commands of one call into the commands that they run."""
 
@@ -59,6 +70,9 @@ class Programs:
         row = row_of(name)
         command.options, command.operands = split(command.words, row)
         command.starts = min(row.subs, len(command.operands))
+        if not name and self._found_name(command):
+            self.started(reader, command, scope)
+            return
         if not name:
             self._unknown_name(reader, command)
             name, row = command.name, row_of(command.name)
@@ -124,12 +138,23 @@ class Programs:
         first = command.words[0]
         if any(one.name in FETCHERS for one in first.inside):
             self.act(reader, "fetch-run", command, first.shown)
-        elif first.inside and first.inside[-1].name in {"which", "command", "type"} and first.inside[-1].operands:
-            command.name = first.inside[-1].operands[0].text
-            row = row_of(command.name)
-            command.options, command.operands = split(command.words, row)
         else:
             reader.reading.doubt(f"The name of the program is not known: `{first.shown}`.", command)
+
+    @staticmethod
+    def _found_name(command: Command) -> bool:
+        """`$(command -v rm) x` runs rm: gives the command this name, and returns whether there is one."""
+        inside = command.words[0].inside
+        if len(inside) != 1 or inside[0].name not in {"which", "command"} or len(inside[0].operands) != 1:
+            return False
+        if inside[0].name == "command" and "-v" not in inside[0].options:
+            return False
+        found = inside[0].operands[0].text
+        if unknown(found) or not found:
+            return False
+        command.words[0] = Word(found)
+        command.name = found.rpartition("/")[2]
+        return True
 
     # Files that run.
 
@@ -214,6 +239,10 @@ class Programs:
             words = words[1:]
         if row.name in {"exec", "sudo"} and not words:
             return
+        if command.name in {"builtin", "command"} and words and words[0].text in _BUILTINS:
+            command.wraps = True
+            reader.execute(list(words), scope)  # the same shell runs it
+            return
         if words and words[0].text == "-" and row.name == "env":
             words = words[1:]
         if assigned and words:
@@ -292,7 +321,7 @@ class Programs:
             return
         elif operands and operands[0].text != "-" and "-s" not in options:
             script = operands[0]
-            if script.text == "/dev/stdin" or script.text.startswith("/dev/fd/"):
+            if is_input(script.text):
                 self._process(reader, command, scope, script, "sh")
             else:
                 self._file(reader, command, scope, script, "sh")
@@ -330,7 +359,7 @@ class Programs:
         if not command.operands:
             return
         word = command.operands[0]
-        if word.text.startswith("/dev/fd/") or word.text == "/dev/stdin":
+        if is_input(word.text):
             self._process(reader, command, scope, word, "sh")
         else:
             self._file(reader, command, scope, word, "source")
@@ -363,7 +392,7 @@ class Programs:
             return
         elif command.operands and command.operands[0].text != "-":
             script = command.operands[0]
-            if script.text.startswith("/dev/fd/") or script.text == "/dev/stdin":
+            if is_input(script.text):
                 self._process(reader, command, scope, script, language)
             else:
                 self._file(reader, command, scope, script, language)
@@ -447,6 +476,8 @@ class Programs:
             else:
                 pieces = feed.text.splitlines() if "-I" in options or "-d" in options else feed.text.split()
             arguments = [Word(one) for one in pieces[:64]]
+        elif feed.file is not None and feed.file.text == "/dev/null":
+            arguments = []
         elif feed.commands:
             arguments = listed(feed.commands)
         sources = tuple(feed.commands)
@@ -846,7 +877,7 @@ def _odd(_reader: Reader, command: Command, scope: Scope) -> None:
     elif command.name in {"mapfile", "readarray"}:
         for word in command.operands:
             scope.variables[word.text] = UNKNOWN
-            scope.arrays[word.text] = [UNKNOWN]
+            scope.arrays[word.text] = [Word(UNKNOWN)]
             scope.sources[word.text] = tuple(command.feed.commands) if command.feed else ()
     elif command.name == "printf" and "-v" in command.options:
         return

@@ -54,7 +54,7 @@ class Scope:
     cwds: tuple[str, ...]
     variables: dict[str, str | tuple[str, ...]] = field(default_factory=dict)
     """A tuple has the values that a variable may have."""
-    arrays: dict[str, list[str]] = field(default_factory=dict)
+    arrays: dict[str, list[Word]] = field(default_factory=dict)
     sources: dict[str, tuple[Command, ...]] = field(default_factory=dict)
     """The commands whose output a variable has."""
     functions: dict[str, tuple[Source, Node]] = field(default_factory=dict)
@@ -373,6 +373,8 @@ class Reader:
             return
         first = words[0].text
         name = first.rpartition("/")[2]
+        if name.isupper() and len(name) > 2:
+            name = name.lower()  # some file systems ignore the case
         if unknown(name) or (words[0].glob and first != "["):
             name = ""
         if first in scope.aliases and not scope.via:
@@ -686,8 +688,8 @@ class Reader:
             items = [
                 word for child in children[2].children if child.is_named for word in self._words_of([child], scope)
             ]
-            scope.arrays[name] = [word.text for word in items]
-            value = scope.arrays[name][0] if items else ""
+            scope.arrays[name] = items
+            value = items[0].text if items else ""
         elif len(children) > 2:
             if children[2].start_byte != children[1].end_byte or len(children) > 3:
                 raise UnreadableError("an assignment is not understood")
@@ -1009,9 +1011,11 @@ class Reader:
             self._unknown.append(name)
             return marks
         if index in {"[@]", "[*]"}:
-            return SPLIT.join(hidden(item) + QUOTED for item in items)
+            self._inside += [command for item in items for command in item.inside]
+            self._unknown += [known for item in items for known in item.variables]
+            return SPLIT.join(hidden(item.text) + QUOTED for item in items)
         try:
-            return hidden(items[int(index[1:-1])])
+            return hidden(items[int(index[1:-1])].text)
         except (ValueError, IndexError):
             return marks
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from .words import Word
 
 _VERSIONED = re.compile(
-    r"(python|pypy|perl|ruby|node|php|lua|pip|gcc|g\+\+|clang|bash|ld-linux|mkfs|pwsh|vim|gawk)[-\d._a-z]*"
+    r"(python|pypy|perl|ruby|node|php|lua|pip|gcc|g\+\+|clang|bash|pwsh|gawk)[-.]?\d[\d._a-z]*|(ld-linux|mkfs|vim)[-\d._a-z]*"
 )
 
 
@@ -68,7 +68,7 @@ def row_of(name: str) -> Row:
     row = rows.get(name)
     if row is None:
         found = _VERSIONED.fullmatch(name)
-        row = rows.get(found[1], USUAL) if found else USUAL
+        row = rows.get(found[1] or found[2], USUAL) if found else USUAL
     return row
 
 

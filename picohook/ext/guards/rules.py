@@ -147,7 +147,7 @@ class Rule:
             if self.unless_path is not None and self.unless_path.fullmatch(shown):
                 return False
             if self.path.fullmatch(shown) is None and not (
-                target.glob and any(_may_be(shown, one) for one in self.samples)
+                target.glob and target.place != "generated" and any(_may_be(shown, one) for one in self.samples)
             ):
                 return False
         if self.detail is not None and self.detail.search(act.detail) is None:

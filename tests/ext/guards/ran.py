@@ -36,7 +36,7 @@ STUB = """\
 name=${0##*/}
 [ "$name" = sudo ] && while [[ $1 == -* ]]; do case $1 in --) shift; break;; -u) shift 2;; *) shift;; esac; done
 case $name in sudo|doas|busybox) exec "$@";; esac
-{ printf '%s\\0' "$name" "$@"; printf '\\n\\0'; } >> /log/now
+printf '%s\\0' "$name" "$@" $'\\n' >> /log/now
 [ "$name" = git ] && [[ $1 == -c && $2 == 'alias.x9=!'* ]] && exec sh -c "${2#*!}"
 exit 0
 """

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from typer.testing import CliRunner
 
-from picohook.cli.app import app
 from picohook.cli.doctor.findings import Finding, Level
 from picohook.ext.guards.doctor import COMMANDS, examine
 from picohook.model.spec import HookSpec
@@ -97,10 +98,12 @@ async def test_a_gate_that_fails_about_some_clothes_does_not_stop_them() -> None
     assert "variable" in found.message
 
 
-def test_the_option_adds_its_finding_to_those_of_doctor(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_the_option_adds_its_finding_to_those_of_doctor(tmp_path: Path) -> None:
     config = tmp_path / "picohook.toml"
     hook = '[hooks.gate]\npython = "gates_of_a_person:of_everything"\nstages = ["before_tool"]\non_failure = "deny"\n'
     config.write_text(hook, encoding="utf-8")
-    CliRunner().invoke(app, ["doctor", "--json", "--mutate", str(config)])
-    checks = [one["check"] for one in json.loads(capfd.readouterr().out)["findings"] if one["about"] == "hook gate"]
+    command = [sys.executable, "-m", "picohook", "doctor", "--json", "--mutate", str(config)]
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    checks = [one["check"] for one in json.loads(done.stdout)["findings"] if one["about"] == "hook gate"]
     assert "clothes" in checks
