@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from .listing import found, listed
 from .places import Target, host_of
 from .reading import Act
+from .syntax import TooMuchError
 from .words import OPEN, UNKNOWN, Word, unknown
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from .reading import Command, Reading
     from .rows import Row
 
+MOST_ACTS = 2_000
 NOWHERE = Target("", "", "")
 _CLASSES = frozenset(">|&")
 _NET_PATH = re.compile(r"/dev/(?:tcp|udp)/([^/]+)/(.*)", re.DOTALL)
@@ -40,6 +42,8 @@ class Effects:
         word = Word(word) if isinstance(word, str) else word
         if not word.text and kind != "read":
             return
+        if len(self.reading.acts) > MOST_ACTS:
+            raise TooMuchError("it does too many things")
         plain = word.inside and word.text[:1] in {UNKNOWN, OPEN} and "/" not in word.text
         names = listed(word.inside) if plain else None
         for one in names or (word,):

@@ -145,6 +145,8 @@ def is_a_path(case: Case) -> bool:
     operands = [word.text for word in command.operands[1:]]
     if command.options.keys() & {"-b", "-B", "--orphan", "--track", "-t"}:
         return False
+    if "--" in command.options and command.words[-1].text == "--":
+        return False  # `git checkout NAME --` names a branch
     if "--" in command.options:
         return True
     for text in operands:

@@ -9,12 +9,13 @@ from __future__ import annotations
 import fnmatch
 import itertools
 import re
+import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from .names import listed
 from .reading import Command, Feed, Reading, Redirect
-from .syntax import MARK, Source, UnreadableError, parse
+from .syntax import MARK, Source, TooMuchError, UnreadableError, parse
 from .words import DEFENDED, OPEN, PLAIN, QUOTED, SPLIT, UNKNOWN, Word, ansi, braces, hidden, shown, unknown
 
 if TYPE_CHECKING:
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
 DEEPEST = 60
 """How deep statements and substitutions may be in each other."""
 MOST_COMMANDS = 2_000
+MOST_STEPS = 5_000
+"""Statements of a call, each as often as it is read: a loop's body once a value."""
+TIME_FOR_CALL = 0.25
+"""Seconds of the processor for one call, as a backstop."""
 MOST_TEXTS = 40
 _GAP = re.compile(rb"(?:[ \t]|\\\n)*[ \t](?:[ \t]|\\\n)*")
 _BLANK = re.compile(rb"(?:[ \t\n]|\\\n)*")
@@ -115,7 +120,8 @@ class Reader:
         """`root` is the project's. `started` is called for each command, in the order in which they are read."""
         self.reading, self.home, self.root = reading, home, root
         self._started = started
-        self._depth = 0
+        self._depth = self._steps = 0
+        self._end = time.thread_time() + TIME_FOR_CALL
         self._calling: list[str] = []
         self._source: Source
         self._inside: list[Command] = []
@@ -172,7 +178,10 @@ class Reader:
     def _run(self, node: Node, scope: Scope, redirects: tuple[Redirect, ...] = ()) -> None:
         """Run one statement."""
         self._depth += 1
+        self._steps += 1
         try:
+            if self._steps > MOST_STEPS or time.thread_time() > self._end:
+                raise TooMuchError("it runs too many commands")
             if self._depth > DEEPEST:
                 raise UnreadableError("its parts are too deep in each other")
             kind = node.type
@@ -190,6 +199,8 @@ class Reader:
                 if redirects and kind != "redirected_statement":
                     scope = self._redirected(scope, redirects)
                 run(self, node, scope)
+        except TooMuchError:
+            raise
         except UnreadableError as error:
             self.reading.doubt(f"`{self._raw(node)[:60]}` cannot be read: {error}.")
         finally:

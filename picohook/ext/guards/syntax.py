@@ -49,6 +49,10 @@ class HereDocument(NamedTuple):
     """Whether nothing in it is expanded."""
 
 
+class TooMuchError(UnreadableError):
+    """Reading takes too long. Nothing more of the call is read."""
+
+
 @dataclass(slots=True)
 class Source:
     """A parsed text."""

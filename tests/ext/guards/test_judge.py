@@ -113,6 +113,9 @@ def test_what_cannot_be_known_is_undecided():
         "a='b[$(rm c)]'; let a",
         "if",
         "(" * 200 + "ls" + ")" * 200,
+        "for i in 1 2 3 4 5 6 7 8; do " * 6 + "ls $i" + "; done" * 6,
+        "eval " * 500 + "ls",
+        "true && " * 6000 + "ls",
     ]:
         assert decided(command) == ("ask", "undecided"), command
 
