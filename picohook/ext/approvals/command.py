@@ -12,6 +12,7 @@ import termios
 import time
 from dataclasses import asdict
 from typing import Annotated, Any
+from urllib.parse import urlsplit
 
 import typer
 from typer import Argument, Option
@@ -125,7 +126,8 @@ def _serve(bind: str, port: int, *, url: str, certificate: str, key: str) -> Non
         raise typer.BadParameter(f"--bind takes an address of this machine, not {bind}") from None
     if not address.is_loopback and not (certificate and key):
         raise typer.BadParameter("a page for other machines needs --certificate and --key, for TLS")
-    if address.is_unspecified and not url:
+    scheme, netloc = urlsplit(url)[:2]
+    if (url or address.is_unspecified) and not (scheme in {"http", "https"} and netloc):
         raise typer.BadParameter("say --url https://NAME:PORT/, by which others reach the page")
     try:
         from .page import serve

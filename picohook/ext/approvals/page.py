@@ -49,15 +49,14 @@ LOOK, SWEEP, LONGEST_WAIT = 0.1, 1.0, 25.0
 MOST_BYTES = 64 * 1024
 """The most bytes of an answer."""
 MOST_REASON = 4000
+_POLICY = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; form-action 'self'"
 _HEADERS = {
-    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
-    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
-    "Cache-Control": "no-store",
+    "Content-Security-Policy": f"{_POLICY}; base-uri 'none'; frame-ancestors 'none'",
     "Referrer-Policy": "same-origin",  # without a referrer, a form would not name its origin
+    "Cache-Control": "no-store",
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",
+    **dict.fromkeys(("Cross-Origin-Opener-Policy", "Cross-Origin-Resource-Policy"), "same-origin"),
 }
 
 
@@ -140,11 +139,7 @@ class Page:
             return refused
         try:
             said = json.loads(await _body(request))
-            answer = _answer(
-                {True: "yes", False: "no"}[said["yes"]],
-                said["reason"],
-                f"the page, from {request.client and request.client.host}",
-            )
+            answer = _answer(said["yes"], said["reason"], "the page", request)
         except (ValueError, TypeError, KeyError, RecursionError):
             return JSONResponse({"error": "this is no answer"}, 400)
         done = await self._tried(lambda: self._queue.answer(request.path_params["id"], answer))
@@ -161,9 +156,8 @@ class Page:
         if request.method == "POST":
             try:
                 said = {name: values[0] for name, values in parse_qs((await _body(request)).decode()).items()}
-                answer = _answer(
-                    said["answer"], said.get("reason", ""), f"a link, from {request.client and request.client.host}"
-                )
+                yes = {"yes": True, "no": False}[said["answer"]]
+                answer = _answer(yes, said.get("reason", ""), "a link", request)
             except (ValueError, KeyError):
                 return PlainTextResponse("This is no answer.", 400)
             done = await self._tried(lambda: self._queue.answer(call, answer))
@@ -213,11 +207,11 @@ class Page:
         return JSONResponse({"error": "the token is missing: open the address that picohook has printed"}, 401)
 
 
-def _answer(said: str, reason: object, by: str) -> Answer:
-    """The answer of a form. Raises `ValueError` for anything but a clear one."""
-    if said not in {"yes", "no"} or not isinstance(reason, str):
-        raise ValueError(said)
-    return Answer(said == "yes", reason.strip()[:MOST_REASON], by)
+def _answer(yes: object, reason: object, channel: str, request: Request) -> Answer:
+    """The answer of a person. Raises `ValueError` for anything but a clear one."""
+    if (yes is not True and yes is not False) or not isinstance(reason, str):
+        raise ValueError
+    return Answer(yes, reason.strip()[:MOST_REASON], f"{channel}, from {request.client and request.client.host}")
 
 
 async def _body(request: Request) -> bytes:
@@ -248,18 +242,11 @@ def serve(bound: socket.socket, tell: Callable[[str], None], *, url: str, certif
     presence = Presence(queue.directory)
     url, names = place_of(bound, url, encrypted=bool(certificate))
     try:
-        config = uvicorn.Config(
-            Page(queue, token).app(url, names),
-            log_config=None,
-            log_level="critical",
-            access_log=False,  # it would have the keys of links
-            server_header=False,
-            lifespan="off",
-            limit_concurrency=256,
-            timeout_graceful_shutdown=1,
-            ssl_certfile=certificate or None,
-            ssl_keyfile=key or None,
-        )
+        # No log of requests: it would have the keys of links.
+        quiet: Any = {"log_config": None, "log_level": "critical", "access_log": False, "server_header": False}
+        limits: Any = {"lifespan": "off", "limit_concurrency": 256, "timeout_graceful_shutdown": 1}
+        tls: Any = {"ssl_certfile": certificate or None, "ssl_keyfile": key or None}
+        config = uvicorn.Config(Page(queue, token).app(url, names), **quiet, **limits, **tls)
         config.load()
         judge()  # now, and not when the first call waits
         queue.serve(presence.name, url)

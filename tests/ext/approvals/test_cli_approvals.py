@@ -233,6 +233,7 @@ def test_one_call_is_shown_whole(project, put):
         (["--bind", "192.0.2.1"], "a page for other machines needs --certificate and --key, for TLS"),
         (["--bind", "192.0.2.1", "--certificate", "c"], "a page for other machines needs --certificate and --key"),
         (["--bind", "0.0.0.0", "--certificate", "c", "--key", "k"], "say --url https://NAME:PORT/"),
+        (["--url", "desk:8443"], "say --url https://NAME:PORT/"),
         (["--bind", "desk"], "--bind takes an address of this machine, not desk"),
         (
             ["--certificate", "missing.pem", "--key", "missing.pem"],

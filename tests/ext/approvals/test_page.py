@@ -139,6 +139,7 @@ def test_a_call_is_listed_as_data_and_answered_once(page, queue, put):
 
 
 NO_ANSWERS = [b"", b"{}", b"[]", b"{", b"[" * 9999, b'{"yes": true}', b'{"yes": "true", "reason": ""}']
+NO_ANSWERS += [b'{"yes": 1, "reason": ""}', b'{"yes": 1.0, "reason": ""}', b'{"yes": 0, "reason": ""}']
 NO_ANSWERS += [b'{"yes": 2, "reason": ""}', b'{"yes": null, "reason": ""}', b'{"yes": true, "reason": 1}']
 NO_ANSWERS += [b'{"yes": true, "reason": "' + b"x" * MOST_BYTES + b'"}']
 
