@@ -36,7 +36,7 @@ STUB = """\
 name=${0##*/}
 [ "$name" = sudo ] && while [[ $1 == -* ]]; do case $1 in --) shift; break;; -u) shift 2;; *) shift;; esac; done
 case $name in sudo|doas|busybox) exec "$@";; esac
-printf '%s\\0' "$name" "$@" $'\\n' >> /log/now
+printf '%s\\0' "$name" "$@" $'\\x1e' >> "/log/now/$$"
 [ "$name" = git ] && [[ $1 == -c && $2 == 'alias.x9=!'* ]] && exec sh -c "${2#*!}"
 exit 0
 """
@@ -46,7 +46,7 @@ DRIVER = """\
 number=0
 while IFS= read -r -d '' command; do
   number=$((number + 1))
-  : > /log/now
+  /real/mkdir /log/now
   (cd /home/dev/shop && /real/timeout -k 1 10 /real/bash -c "$command") </dev/null 2>&1 | /real/cat >/dev/null
   /real/mv /log/now "/log/$number"
 done
@@ -77,7 +77,7 @@ _LINKS = ["--symlink", "usr/bin", "/bin", "--symlink", "usr/lib", "/lib", "--sym
 
 
 def run(commands: list[str], programs: set[str], directory: Path) -> list[list[list[str]]]:
-    """Runs each command in bash. Returns the stubs that each called, in order, as their words. `programs` have stubs."""
+    """Runs each command in bash. Returns the stubs that each called, as their words. `programs` have stubs."""
     stubs, log = directory / "bin", directory / "log"
     stubs.mkdir()
     log.mkdir()
@@ -109,12 +109,10 @@ def run(commands: list[str], programs: set[str], directory: Path) -> list[list[l
     return [_calls(log / str(number + 1)) for number in range(len(commands))]
 
 
-def _calls(file: Path) -> list[list[str]]:
-    words = [word.decode(errors="surrogateescape") for word in file.read_bytes().split(b"\0")]
-    calls: list[list[str]] = [[]]
-    for word in words:
-        if word == "\n":
-            calls.append([])
-        elif word or calls[-1]:
-            calls[-1].append(word)
-    return [call for call in calls if call]
+def _calls(directory: Path) -> list[list[str]]:
+    """Returns the calls of one command. Each process has written a file of its own, since several may run at once."""
+    calls: list[list[str]] = []
+    for file in sorted(directory.iterdir()):
+        written = file.read_bytes().decode(errors="surrogateescape").split("\0\x1e\0")[:-1]
+        calls += [call.split("\0") for call in written]
+    return calls
