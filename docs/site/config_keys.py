@@ -82,7 +82,11 @@ def kind(value: dict[str, Any]) -> str:
 def many(value: dict[str, Any]) -> str:
     """Returns the types of a list's elements, in words."""
     if "enum" in value:
-        return "some of " + ", ".join(f"`{json.dumps(one)}`" for one in value["enum"]) if len(value["enum"]) <= MANY else "event kinds"
+        return (
+            "some of " + ", ".join(f"`{json.dumps(one)}`" for one in value["enum"])
+            if len(value["enum"]) <= MANY
+            else "event kinds"
+        )
     return {"a text": "texts", "a table": "tables"}[kind(value)]
 
 
@@ -99,7 +103,9 @@ def simple(value: dict[str, Any]) -> str:
             return f"a list of {many(value['items'])}"
         case "object":
             more = value.get("additionalProperties")
-            return f"a table with {kind(more)} for each name" if isinstance(more, dict) and more.get("type") else "a table"
+            return (
+                f"a table with {kind(more)} for each name" if isinstance(more, dict) and more.get("type") else "a table"
+            )
         case "string":
             return PATTERNS.get(value.get("pattern", ""), "a text")
     return "any value"

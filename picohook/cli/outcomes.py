@@ -63,7 +63,7 @@ def _facts(outcome: Outcome[Any], before: Payload) -> Iterator[tuple[str, str]]:
 
 
 def _row(entry: TrailEntry) -> tuple[str, str, str, str]:
-    action = "not asked: its filter" if entry.skipped else entry.action
+    action = "not asked: its filter" if entry.skipped else f"in shadow: {entry.would}" if entry.would else entry.action
     error = entry.error or ""
     if entry.retries:
         error = f"{error} (asked again {entry.retries} times)".strip()

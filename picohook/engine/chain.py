@@ -101,6 +101,9 @@ class Chain(Generic[P]):
         for seat in decided:
             self.guards.append((seat, self.first))
         for seat in seats:
+            if seat.shadow:
+                self.trail.append(self._beside(seat))
+                continue
             seen: P | None = None
             if seat.filter is None or seat.wants(self.encoded.payload):
                 asked = await self.ask(seat, self.end if seat.has_usual_end else self._end_of(seat))
@@ -118,6 +121,12 @@ class Chain(Generic[P]):
             if seat.guard:
                 self.guards.append((seat, seen))
         return await self._ask_guards() if self.guards else self.outcome()
+
+    def _beside(self, seat: Seat) -> TrailEntry:
+        """Ask a hook in shadow, and do not wait. Returns its entry in the trail."""
+        if not seat.wants(self.encoded.payload):
+            return not_asked(self.stage, seat)
+        return seat.hook.beside(self.stage, self.encoded, None if self.account is None else self.account.would)
 
     async def ask(self, seat: Seat, end: float, final: bool = False) -> Asked[P]:  # noqa: FBT001, FBT002 - for every question
         """Ask one hook. Returns its decision and answer. If it fails, its fallback decides, or else its `on_failure`.
@@ -223,6 +232,8 @@ class Chain(Generic[P]):
 
     async def _approve(self, seats: Sequence[Seat]) -> Outcome[P]:
         """Ask all approvers at once, if their filters match. After the first denial, the others are not waited for."""
+        self.trail += [self._beside(seat) for seat in seats if seat.shadow]
+        seats = [seat for seat in seats if not seat.shadow]
         wanting = approvers = [seat for seat in seats if seat.wants(self.encoded.payload)]
         early = await self._early_answer(wanting) if approvers and self.answering else None
         denied = early is not None and isinstance(early.decision, Deny)

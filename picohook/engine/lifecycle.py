@@ -276,7 +276,9 @@ class MountedHooks(Arrangement):
         """
         session = call.meta.session_key
         return any(
-            seat.wants(call) and not seat.hook.approves_silently and not (abstaining is not None and seat.hook.abstains)
+            seat.wants(call)
+            and not (seat.hook.approves_silently or seat.shadow)
+            and not (abstaining is not None and seat.hook.abstains)
             for arrangement in (self, *(one for one in self.sessions if one.session_id == session))
             for seat in arrangement.generations[APPROVE_TOOL.name].seats
         )

@@ -49,6 +49,9 @@ class Account(Generic[P]):
     def asked(self, hook: Hook, encoded: Encoded[P], asked: Asked[P]) -> None:
         """A hook was asked about this payload. `asked` is a copy of its answer and its trail entry."""
 
+    def would(self, hook: Hook, encoded: Encoded[P], asked: Asked[P]) -> None:
+        """A hook in shadow has answered about this payload, maybe after the end of the chain. `asked` is a copy."""
+
     def concluded(self, outcome: Outcome[P]) -> None:
         """The chain has ended. `outcome` is a copy of its outcome."""
 
@@ -230,6 +233,10 @@ class Accounts(Account[P]):
     def asked(self, hook: Hook, encoded: Encoded[P], asked: Asked[P]) -> None:
         for _, account in self._all:
             self._safely(account.asked, hook, encoded, replace(asked, entry=replace(asked.entry)))
+
+    def would(self, hook: Hook, encoded: Encoded[P], asked: Asked[P]) -> None:
+        for _, account in self._all:
+            self._safely(account.would, hook, encoded, replace(asked, entry=replace(asked.entry)))
 
     def concluded(self, outcome: Outcome[P]) -> None:
         """Show each listener a copy of the outcome. If a required listener failed, deny the outcome."""

@@ -147,7 +147,8 @@ def _seats_at(stage: Stage[Any], ordered: Sequence[Hook], timeouts: Timeouts) ->
         timeout = hook.spec.timeout_at(stage.name, timeouts, approves=stage.approves)
         return Seat(hook, timeout, hook.spec.filter, fallback)
 
-    own = {name: seat(asked[fallback]) for name, fallback in fallbacks.items() if fallback in asked}
+    able = {name for name, hook in asked.items() if not hook.shadow}
+    own = {name: seat(asked[fallback]) for name, fallback in fallbacks.items() if fallback in able and name in able}
     return tuple(seat(hook, own.get(name)) for name, hook in asked.items() if name not in fallbacks.values())
 
 
@@ -208,7 +209,7 @@ class Arrangement:
         for name, stage in STAGES.items():
             self.generations[name] = self.generations[name].next(stage, seated[name], timeouts)
         self.audiences = audiences(ordered)
-        self.owners.provide({hook.name: hook.spec.provides for hook in ordered})
+        self.owners.provide({hook.name: () if hook.shadow else hook.spec.provides for hook in ordered})
 
     def require_here(self) -> Reactor:
         """The event loop. Raises `PicohookError` unless these hooks can be asked, and from the current event loop."""

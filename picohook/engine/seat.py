@@ -41,6 +41,7 @@ class Seat:
         "is_system",
         "longest",
         "name",
+        "shadow",
         "timeout",
         "waits_for_person",
     )
@@ -62,7 +63,9 @@ class Seat:
         """The seat of the hook that decides if this one fails."""
         self.figures: StageMetrics | None = None
         """The counters of its answers at this stage."""
-        self.guard = hook.spec.guard
+        self.shadow = hook.shadow
+        """Whether it is asked beside the chain."""
+        self.guard = hook.spec.guard and not hook.shadow
         self.is_system = hook.spec.layer == "system"
         """Whether it may take only a part of the chain's time."""
         self.waits_for_person = hook.waits_for_person

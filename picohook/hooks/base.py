@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ..model.payloads import ToolCall
     from ..model.spec import HookSpec, Parts, Timeouts
     from ..model.stages import Stage
+    from ..model.trail import TrailEntry
     from ..observe.log import Log
     from ..process.plan import Verify
     from ..process.spawn import Spawner
@@ -158,6 +159,8 @@ class Hook:
     waits_for_person = False
     """Whether it may wait for a person. Then only its own timeout limits it, not the chain's."""
 
+    shadow = False
+    """Whether it is asked beside the chain, by `beside`. It is not waited for, and decides nothing."""
     abstains = False
     """Whether its approval may only mean that it leaves the call to other approvers."""
     approves_silently = False
@@ -183,6 +186,13 @@ class Hook:
     def handle(self, question: Question[Any]) -> Awaitable[Decision]:
         """The decision, as an awaitable that is awaited at once and only once. A subclass may write `async def handle`."""
         raise NotImplementedError(f"{self.name} is asked at {question.stage.name}, and has no `handle`")
+
+    def beside(self, stage: Stage[P], encoded: Encoded[P], told: Callable[..., None] | None) -> TrailEntry:
+        """Ask a hook in shadow. Returns its entry in the trail at once, and sets `would` in it later.
+
+        `told` is then called with the hook, the question and what would have come of it. This must not raise.
+        """
+        raise NotImplementedError
 
     def notify(self, event: Event) -> None:
         """Take an event. This must not wait."""

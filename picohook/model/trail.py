@@ -60,6 +60,8 @@ class TrailEntry:
     """The severity of its denial."""
     grant: Mapping[str, Any] | None = None
     """The later calls that its approval is for too."""
+    would: str = ""
+    """In shadow: the action that it would have had, or `pending`, `failed` or `dropped`. It is set after the chain's end."""
 
     def wire(self) -> dict[str, Any]:
         """The plain JSON form."""
@@ -81,6 +83,8 @@ class TrailEntry:
             shown["notes"] = self.notes.wire()
         if self.degraded:
             shown["degraded"] = self.degraded
+        if self.would:
+            shown["would"] = self.would
         if self.grant is not None:
             shown["grant"] = dict(self.grant)
         return shown

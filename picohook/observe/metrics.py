@@ -26,6 +26,7 @@ COUNTS = {
 COUNTS_BY_LABEL = {
     "decisions": ("action", "Decisions, by action. A failure counts as the hook's on_failure says."),
     "failures": ("cause", "Failures, by cause."),
+    "would": ("action", "Decisions that a hook in shadow would have made, by action; also failed and dropped."),
     "severities": ("severity", "Denials that have a severity, by severity."),
 }
 """For the counts of a stage that have several kinds, the label of the kind, and a description."""
@@ -45,6 +46,7 @@ class StageMetrics:
         "retries",
         "severities",
         "skipped",
+        "would",
     )
 
     def __init__(self) -> None:
@@ -61,6 +63,8 @@ class StageMetrics:
         """Denials with a severity, by severity."""
         self.skipped = 0
         """The number of times that the hook was not asked because its filter did not match."""
+        self.would: Counter[str] = Counter()
+        """In shadow, the number of times that it would have had each action, failed, or was not asked: `dropped`."""
         self._fresh: list[float] = []
         self._sorted: Counter[int] = Counter()
         self._total = 0.0
@@ -156,6 +160,7 @@ class StageMetrics:
             "skipped": self.skipped,
             "retries": self.retries,
             "degraded": dict(self.degraded),
+            **({"would": dict(self.would)} if self.would else {}),
             "refused_edits": self.refused_edits,
             "total_ms": round(self.total * 1000, 3),
             **times,

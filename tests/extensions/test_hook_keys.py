@@ -1,4 +1,4 @@
-"""An extension adds a key to hooks of every kind: here `mode`, with which a hook is asked, and decides nothing."""
+"""An extension adds a key to hooks of every kind: here `counts`, with which a hook is asked, and decides nothing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SHADOW = """
 from typing import Literal
 from picohook import Continue, Extension, HookKey, Lazy
 
-extension = Extension(name="shadow", hook_keys={"mode": HookKey(Lazy("shadow:Mode"), Lazy("shadow:apply"), "How it counts.")})
+extension = Extension(name="shadow", hook_keys={"counts": HookKey(Lazy("shadow:Mode"), Lazy("shadow:apply"), "How it counts.")})
 Mode = Literal["decides", "shadow"]
 asked = []
 
@@ -49,7 +49,7 @@ def file(install, tmp_path):
 @pytest.mark.parametrize(("mode", "action"), [("decides", "deny_tool"), ("shadow", "continue")])
 @needs.other_rooms
 async def test_the_hook_that_the_extension_returns_is_mounted(file, mode, action):
-    async with Host.from_config(file(f'mode = "{mode}"')) as host:
+    async with Host.from_config(file(f'counts = "{mode}"')) as host:
         assert (await host.before_tool(CALL)).action == action
     import shadow
 
@@ -59,8 +59,8 @@ async def test_the_hook_that_the_extension_returns_is_mounted(file, mode, action
 @pytest.mark.parametrize(
     ("more", "complaint"),
     [
-        ('mode = "shadows"', 'hooks.gate.mode: "shadows" is not one of decides, shadow'),
-        ('mod = "shadow"', 'hooks.gate.mod: unknown key (did you mean "mode"?)'),
+        ('counts = "shadows"', 'hooks.gate.counts: "shadows" is not one of decides, shadow'),
+        ('count = "shadow"', 'hooks.gate.count: unknown key (did you mean "counts"?)'),
     ],
 )
 def test_a_mistake_in_it_is_named_as_in_any_key(file, more, complaint):
@@ -72,14 +72,14 @@ def test_a_mistake_in_it_is_named_as_in_any_key(file, more, complaint):
 
 @needs.other_rooms
 def test_the_settings_with_it_are_like_all_others(file):
-    (spec,) = load(file('mode = "shadow"')).hooks
-    (other,) = load(file('mode = "decides"')).hooks
-    assert spec.mode == "shadow"
+    (spec,) = load(file('counts = "shadow"')).hooks
+    (other,) = load(file('counts = "decides"')).hooks
+    assert spec.counts == "shadow"
     assert spec.fingerprint != other.fingerprint
-    assert spec.model_copy(update={"mode": "decides"}) == other
+    assert spec.model_copy(update={"counts": "decides"}) == other
     assert pickle.loads(pickle.dumps(spec)) == spec
-    assert HookSpec(name="judge", prompt="x", mode="shadow").kind == "prompt"
-    assert schema()["$defs"]["HookSpec"]["properties"]["mode"]["enum"] == ["decides", "shadow"]
+    assert HookSpec(name="judge", prompt="x", counts="shadow").kind == "prompt"
+    assert schema()["$defs"]["HookSpec"]["properties"]["counts"]["enum"] == ["decides", "shadow"]
 
 
 def test_a_package_that_cannot_be_used_is_named_to_a_configuration_with_its_key_and_to_no_other(install, tmp_path):

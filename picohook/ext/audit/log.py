@@ -188,6 +188,12 @@ class Entry(Account[P]):
         self._hooks.append(hook)
         self._entries.append(asked.entry)
 
+    def would(self, hook: Hook, encoded: Encoded[P], asked: Asked[P]) -> None:
+        del encoded
+        self._log.meet(hook)
+        about = {"stage": self.stage.name, **_place(self.payload.meta), **_tool(self.payload)}
+        self._log.write("host.would", {**about, "hooks": [_answer(asked.entry, texts=self._log.payloads)]})
+
     def concluded(self, outcome: Outcome[P]) -> None:
         self._write(self._concluded(outcome))
 
@@ -226,6 +232,8 @@ def _answer(entry: TrailEntry, *, texts: bool) -> dict[str, Any]:
     if entry.skipped:
         return {**shown, "skipped": True}
     shown |= {"action": entry.action, "duration_ms": round(entry.duration * 1000, 3)}
+    if entry.would:
+        shown["would"] = entry.would
     if entry.failure:
         shown["failure"] = entry.failure
     if entry.severity:

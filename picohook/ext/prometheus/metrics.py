@@ -72,7 +72,7 @@ class _Metrics(Collector):
         for key, about in COUNTS.items():
             yield _counter(key, about, ["hook", "stage"], [(labels, counts[key]) for labels, counts in stages])
         for key, (label, about) in COUNTS_BY_LABEL.items():
-            samples = [([*of, kind], count) for of, counts in stages for kind, count in counts[key].items()]
+            samples = [([*of, kind], count) for of, counts in stages for kind, count in counts.get(key, {}).items()]
             yield _counter(key, about, ["hook", "stage", label], samples)
         durations = HistogramMetricFamily(
             "picohook_duration_seconds", "How long the hook took to answer.", labels=["hook", "stage"]

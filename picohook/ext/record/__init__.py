@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...extension import Command, Extension, Keyword, Lazy
+from ...extension import Command, Extension, HookKey, Keyword, Lazy
 
 extension = Extension(
     name="record",
@@ -18,6 +18,13 @@ extension = Extension(
             help="Show the raw lines on stderr: → to a hook's standard input, ← from its standard output."
             " With --record, they are recorded too.",
         ),
+    },
+    hook_keys={
+        "mode": HookKey(
+            Lazy("picohook.ext.record.shadow:Mode"),
+            Lazy("picohook.ext.record.shadow:apply_mode"),
+            "shadow: it is asked beside the others, in a process of its own, and decides nothing.",
+        )
     },
     commands={
         "trace": Command(Lazy("picohook.ext.record.trace_command:app"), "Show a record as a timeline."),

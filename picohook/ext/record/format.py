@@ -101,6 +101,12 @@ class AnswerLine(Line):
     """The hook's answer, if it was not a decision."""
 
 
+class WouldLine(AnswerLine):
+    """The answer of a hook in shadow, maybe after the end of its chain."""
+
+    type: Literal["would"]  # type: ignore[assignment] # the only difference
+
+
 class EndLine(Line):
     """The outcome of a chain."""
 
@@ -152,7 +158,7 @@ class CloseLine(Line):
 
 
 OfChain = BeginLine | AskLine | AnswerLine | EndLine | AbandonedLine
-AnyLine = HookLine | OfChain | EventLine | WireLine | CloseLine
+AnyLine = HookLine | OfChain | WouldLine | EventLine | WireLine | CloseLine
 
 LINES: TypeAdapter[AnyLine] = TypeAdapter(Annotated[AnyLine, Field(discriminator="type")])
 

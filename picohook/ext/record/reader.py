@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING, Any
 
@@ -24,7 +25,6 @@ from .format import (
     VERSION,
     AbandonedLine,
     AnswerLine,
-    AnyLine,
     AskLine,
     BeginLine,
     CloseLine,
@@ -32,7 +32,9 @@ from .format import (
     EventLine,
     Header,
     HookLine,
+    OfChain,
     WireLine,
+    WouldLine,
     decision_from_json,
 )
 
@@ -42,6 +44,8 @@ if TYPE_CHECKING:
     from ...model.decisions import Decision
     from ...model.stages import Stage
 
+MOST_ENDED = 1024
+"""The chains whose hooks in shadow may answer after their end."""
 LONGEST_HEADER = 4096
 LONGEST_LINE = 256 << 20
 """The most bytes of a line. It holds a few payloads, each of at most one line of the protocol."""
@@ -70,6 +74,8 @@ class Chain:
     waiting: dict[str, dict[str, Any]] = field(default_factory=dict)
     """For each hook that has not answered yet, by its name, the params that it was asked about."""
     answers: list[AnswerLine] = field(default_factory=list)
+    shadows: list[WouldLine] = field(default_factory=list)
+    """The answers of hooks in shadow that came before its end."""
     agent: str = ""
     """The agent that made this call; empty for a chain of a record."""
     succeeded: bool | None = None
@@ -143,7 +149,27 @@ class EventEmitted:
     hooks: tuple[str, ...]
 
 
-Entry = Chain | HookAsked | HookAnswered | ChainEnded | ChainAbandoned | EventEmitted | HookLine | WireLine | CloseLine
+@dataclass(frozen=True, slots=True)
+class HookInShadow:
+    """What a hook in shadow would have decided. The chain has ended."""
+
+    line: WouldLine
+    end: ChainEnded
+
+
+Entry = (
+    HookInShadow
+    | WouldLine
+    | Chain
+    | HookAsked
+    | HookAnswered
+    | ChainEnded
+    | ChainAbandoned
+    | EventEmitted
+    | HookLine
+    | WireLine
+    | CloseLine
+)
 
 
 class Reader:
@@ -153,6 +179,8 @@ class Reader:
         self.header: Header | None = None
         self.chains: dict[int, Chain] = {}
         """The chains that have not ended, by number."""
+        self._ended: OrderedDict[int, ChainEnded] = OrderedDict()
+        """The chains that ended last, for hooks in shadow."""
         self.closed = False
         """Whether the last line said that the host ended."""
         self.checked = False
@@ -167,9 +195,9 @@ class Reader:
             self.header = self._read_header(data)
             return None
         try:
-            if self.checked:  # then this takes half the time
-                return self._read(LINES.validate_json(data))
-            return self._read(LINES.validate_python(decode_own(data)))
+            # A line that was read before takes half the time.
+            read = LINES.validate_json(data) if self.checked else LINES.validate_python(decode_own(data))
+            return self._would(read) if isinstance(read, WouldLine) else self._read(read)
         except ValidationError as error:
             raise self.wrong(_first_of(error)) from None
         except ValueError as error:
@@ -191,7 +219,7 @@ class Reader:
             )
         return header
 
-    def _read(self, line: AnyLine) -> Entry:
+    def _read(self, line: HookLine | OfChain | EventLine | WireLine | CloseLine) -> Entry:
         if self.closed:
             raise self.wrong("comes after the end of the host")
         match line:
@@ -202,10 +230,8 @@ class Reader:
             case HookLine():
                 self._check_settings(line.settings)
                 return line
-            case WireLine():
-                return line
-            case CloseLine():
-                self.closed = True
+            case WireLine() | CloseLine():
+                self.closed = isinstance(line, CloseLine)
                 return line
         chain = self.chains.get(line.chain)
         if chain is None:
@@ -220,10 +246,20 @@ class Reader:
                 return HookAnswered(line, chain, before)
             case EndLine():
                 del self.chains[line.chain]
-                return ChainEnded(line, chain)
+                end = self._ended[line.chain] = ChainEnded(line, chain)
+                if len(self._ended) > MOST_ENDED:
+                    self._ended.popitem(last=False)
+                return end
             case AbandonedLine():
                 del self.chains[line.chain]
                 return ChainAbandoned(line.at, chain, line.why)
+
+    def _would(self, line: WouldLine) -> Entry:
+        """An answer before the end of its chain is kept in it. One that came very late is passed on as it is."""
+        if line.chain in self.chains:
+            self.chains[line.chain].shadows.append(line)
+        end = self._ended.get(line.chain)
+        return line if end is None else HookInShadow(line, end)
 
     def _begin(self, line: BeginLine) -> Chain:
         if line.stage not in STAGES:

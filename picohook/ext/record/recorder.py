@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 P = TypeVar("P", bound=Payload)
 
+FAILED = "failed"
 BEGINNING = b'{"type":"record",'
 """The first bytes of every record."""
 
@@ -119,6 +120,14 @@ class _ChainLines(Account[P]):
     def asked(self, hook: Hook, encoded: Encoded[P], asked: Asked[P]) -> None:
         self._begin(encoded.params() if encoded.payload is self._original else None)
         self._listener.write("answer", self._of | answer_of(hook.name, asked), self._params(asked.encoded))
+
+    def would(self, hook: Hook, encoded: Encoded[P], asked: Asked[P]) -> None:
+        self._begin(None)
+        self._listener.know(hook)
+        line = {"failed": FAILED if asked.entry.would == FAILED else None, **answer_of(hook.name, asked)}
+        if asked.encoded.payload is not encoded.payload:
+            line["params"] = asked.encoded.payload.wire()
+        self._listener.write("would", _without_defaults(self._of | line))
 
     def concluded(self, outcome: Outcome[P]) -> None:
         self._begin(None)

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from ...errors import PicohookError
 from ...model.spec import HookSpec, WholeModeSpec
 from ...wire import words
-from .facts import FACTS, FAILED, editable, facts_of_outcome
+from .facts import FACTS, FAILED, editable, facts_of_answer, facts_of_outcome
 from .format import HookLine
-from .reader import Chain, ChainAbandoned, ChainEnded, EventEmitted, HookAnswered, HookAsked, payload_of
+from .reader import Chain, ChainAbandoned, ChainEnded, EventEmitted, HookAnswered, HookAsked, HookInShadow, payload_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Collection, Iterable, Iterator
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ...model.payloads import ToolCall
     from ...model.stages import Stage
     from ...model.trail import TrailEntry
+    from .format import WouldLine
     from .reader import Entry
 
 Facts = dict[str, Any]
@@ -88,6 +89,8 @@ class Comparison:
     replayed: Facts
     succeeded: bool | None = None
     """Whether the call was made then and succeeded; None if this is not known."""
+    line: WouldLine | None = None
+    """The answer of a hook in shadow, if it is compared."""
 
     @property
     def stage(self) -> Stage[Any]:
@@ -116,6 +119,8 @@ class Comparison:
     @property
     def errors(self) -> dict[str, str]:
         """The errors of hooks that failed now."""
+        if self.line is not None and self.line.error is not None:
+            return {self.line.hook: self.line.error}
         return {entry.hook: entry.error for entry in self.trail if entry.error is not None}
 
     @property
@@ -126,6 +131,8 @@ class Comparison:
     @property
     def has_failed(self) -> bool:
         """Whether a hook failed now that did not fail then, so that this says nothing of its decisions."""
+        if self.line is not None:
+            return self.line.failed is not None
         failed = {line.hook for line in self.then.answers if line.failed}
         return any(entry.failure and entry.hook not in failed for entry in self.trail)
 
@@ -177,6 +184,38 @@ class Replay:
             for known in several:
                 yield known
         self._waiting = {}
+
+    async def shadows(self, entries: Iterable[Entry], _host: object = None) -> AsyncIterator[Comparison]:
+        """Compare what hooks in shadow would have decided with what was decided. No hook is asked."""
+        for entry in entries:
+            found: list[Comparison] = []
+            match entry:
+                case Chain():
+                    found = self._returned(entry)
+                case ChainEnded(_, chain):
+                    found = [one for line in chain.shadows for one in self._in_shadow(line, entry)]
+                case HookInShadow(line, end):
+                    found = [*self._in_shadow(line, end)]
+            for one in found:
+                yield one
+        for several in self._waiting.values():
+            for known in several:
+                yield known
+
+    def _in_shadow(self, line: WouldLine, end: ChainEnded) -> Iterator[Comparison]:
+        """Yields the comparison, unless it waits for the call's result."""
+        chain = end.chain
+        facts = facts_of_answer(line, approves=chain.stage.approves)
+        recorded = end.facts
+        if recorded["action"] not in _ALLOWED and (line.failed or facts["action"] in _ALLOWED):
+            facts = recorded  # a hook beside those that denied changes nothing
+        one = Comparison(chain, [], chain.asked_about, chain.line_number, line.hook, recorded, facts, line=line)
+        if one.kind != NEWLY_DENIED:
+            yield one
+            return
+        self._waiting.setdefault(one.call, []).append(one)
+        if len(self._waiting) > _MOST_WAITING:
+            yield from self._waiting.pop(next(iter(self._waiting)))
 
     def _returned(self, chain: Chain) -> list[Comparison]:
         """Returns the denied calls whose result this chain is about."""

@@ -102,6 +102,9 @@ def replay(
             autocompletion=lambda: list(_MAY_BE_IGNORED),
         ),
     ] = None,
+    shadow: Annotated[
+        bool, typer.Option("--shadow", help="Ask no hook: list what hooks in shadow would have decided.")
+    ] = False,
     same: Annotated[bool, typer.Option("--same", help="Exit with 1 if anything changed.")] = False,
     max_false: Annotated[
         float | None,
@@ -145,12 +148,13 @@ def replay(
         history or "",
         since,
         hook,
+        shadow,
     )
     asks.check(ignore or (), max_false)
     tally = Tally([*(ignore or ())], as_json)
     with contextlib.ExitStack() as stack:
         asks.begin(stack, record)
-        layers = asks.layers if asks.command else configured(against)
+        layers = asks.layers if asks.command or shadow else configured(against)
         hooks, tally.notes = [*layers.hooks], [_WITH]
         if not effects:
             hooks, notes = confined(hooks, stack.enter_context(tempfile.TemporaryDirectory(prefix="picohook-")))
@@ -176,6 +180,7 @@ class _Asks:
     since: str | None
     hook: str | None
     """The hook whose questions the command is asked."""
+    shadow: bool
     layers: Layers = field(default_factory=Layers)
     """With a command, that alone."""
     past: Iterable[PastCall] = ()
@@ -187,6 +192,8 @@ class _Asks:
                 raise typer.BadParameter(f"{name!r} is not one of {', '.join(_MAY_BE_IGNORED)}", param_hint="--ignore")
         if bool(self.records) is bool(self.history):
             raise typer.BadParameter("give a RECORD, or --history AGENT")
+        if self.shadow and (self.command or self.history):
+            raise typer.BadParameter("--shadow is about records alone")
         if self.hook is not None and not self.command:
             raise typer.BadParameter("--hook needs a COMMAND, which is asked the questions of that hook")
         if max_false is not None and self.command:
@@ -223,7 +230,9 @@ class _Asks:
 
         async def work(host: Host) -> None:
             for entries, start in self._sources():
-                ask = partial(replay.of_hook, self.hook or "") if self.command else replay.chains
+                ask = replay.shadows if self.shadow else replay.chains
+                if self.command:
+                    ask = partial(replay.of_hook, self.hook or "")
                 async for one in ask(entries, host):
                     tally.take(one, start)
 

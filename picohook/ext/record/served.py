@@ -19,7 +19,9 @@ from ..nats.answers import answer_of
 
 _STAGES = {stage.method: stage for stage in STAGES.values()}
 _SPEC = "PICOHOOK_SERVED"
-_NICENESS = 19
+_NICENESS = 10
+_PATIENCE = 60.0
+"""Seconds in which a quiet one has to start."""
 _ITS_OWN = (
     *("stages", "observe", "events", "timeout", "approval_timeout", "timeouts", "respond", "may_edit", "on_failure"),
     *("layer", "source", "depth", "priority", "after", "filter", "dir"),
@@ -43,6 +45,7 @@ def served(spec: HookSpec, *, quiet: bool = False) -> HookSpec:
     return HookSpec.model_construct(
         **{name: getattr(spec, name) for name in _ITS_OWN},
         name=spec.name,
+        hello_timeout=_PATIENCE if quiet else spec.hello_timeout,
         # -P: no file of the working directory takes the place of a module.
         command=(sys.executable, "-P", "-m", __name__),
         inherit_env=True,

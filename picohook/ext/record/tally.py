@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -12,7 +12,7 @@ from ...cli import outcomes, output
 from ..history.redact import redacted
 from .confined import changed_since
 from .replay import NEWLY_ALLOWED, NEWLY_DENIED, OTHERWISE, Comparison, Replay
-from .timeline import Item, about, rows_of, trail_row
+from .timeline import Item, about, rows_of, trail_row, would_row
 from .trace_command import answer
 
 if TYPE_CHECKING:
@@ -119,7 +119,9 @@ class Tally:
 
 def _item(one: Comparison, differing: list[str], remarks: list[str]) -> Item:
     """Returns a changed decision as an item: the answers then and now, and both values of each fact that differs."""
-    rows = [row for row in rows_of(one.then, "then") if one.hook in {"", row.hook}]
+    rows = [row for row in rows_of(one.then, "then") if one.hook in {"", row.hook} or one.line is not None]
+    if one.line is not None:
+        rows.append(replace(would_row(one.line, one.then), when="now"))
     rows += [trail_row(entry) for entry in one.trail]
     facts = [*_facts(one, differing), *(("note", remark) for remark in remarks)]
     now, why = one.replayed["action"], one.replayed.get("reason", "")

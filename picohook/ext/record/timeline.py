@@ -9,7 +9,7 @@ from ...cli import outcomes
 from ...wire.text import cut
 from .facts import editable, facts_of_answer
 from .format import AnswerLine, CloseLine, WireLine
-from .reader import Chain, ChainAbandoned, ChainEnded, EventEmitted
+from .reader import Chain, ChainAbandoned, ChainEnded, EventEmitted, HookInShadow
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -85,6 +85,9 @@ def _item(entry: Entry) -> Item | None:
             return Item(entry.kind, joined(told, text), entry.at, asked=entry.payload or None)
         case WireLine():
             return Item("→" if entry.sent else "←", f"{entry.hook}  {entry.line}", entry.at)
+        case HookInShadow(line, end):
+            row = would_row(line, end.chain)
+            return Item("in shadow", joined(row.hook, row.action), line.at, end.chain.number, [row])
         case CloseLine():
             return Item("the host ended", at=entry.at)
     return None
@@ -110,7 +113,12 @@ def item_of(
         ),
         chain.at,
         chain.number,
-        [*rows_of(chain), *rows, *(Row(name, waiting) for name in chain.waiting)],
+        [
+            *rows_of(chain),
+            *rows,
+            *(would_row(line, chain) for line in chain.shadows),
+            *(Row(name, waiting) for name in chain.waiting),
+        ],
         verdict,
         why,
         seconds,
@@ -143,6 +151,13 @@ def row_of(line: AnswerLine, sees: Mapping[str, Any], *, approves: bool) -> Row:
     more = {"result": line.result, "notes": line.notes, "answer": line.answer}
     kept = {name: value for name, value in more.items() if value}
     return Row(line.hook, action, line.at, line.seconds, text, made, kept)
+
+
+def would_row(line: AnswerLine, chain: Chain) -> Row:
+    """Returns the row of a hook in shadow."""
+    row = row_of(line, chain.asked_about, approves=chain.stage.approves)
+    row.action = f"would {'have failed' if line.failed else row.action}"
+    return row
 
 
 def trail_row(entry: TrailEntry) -> Row:

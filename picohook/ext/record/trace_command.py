@@ -11,7 +11,7 @@ from ...wire import words
 from ...wire.text import cut
 from .format import WireLine
 from .page import Full, Html, page
-from .reader import Chain, ChainAbandoned, ChainEnded, Entry, EventEmitted
+from .reader import Chain, ChainAbandoned, ChainEnded, Entry, EventEmitted, HookInShadow
 from .records import opened, warn_of_end
 from .timeline import Item, Row, items_of, joined
 
@@ -19,6 +19,7 @@ app = App()
 
 _LONGEST = 200
 """Bytes of a row, if no terminal cuts it."""
+_OWN = {"type", "chain", "at"}
 _GOOD = {
     words.CONTINUE: "green",
     words.MODIFY: "green",
@@ -104,6 +105,14 @@ def _json(entry: Entry) -> None:
             )
         case ChainAbandoned(at, chain, why):
             output.data(_chain(chain, {"ended": at, "abandoned": why}))
+        case HookInShadow(line, end):
+            output.data(
+                {
+                    "at": line.at,
+                    "chain": end.chain.number,
+                    "would": line.model_dump(exclude=_OWN, exclude_defaults=True),
+                }
+            )
         case WireLine():
             output.data({"at": entry.at, "hook": entry.hook, "sent": entry.sent, "wire": entry.line})
         case EventEmitted():
@@ -127,5 +136,7 @@ def _chain(chain: Chain, end: dict[str, Any]) -> dict[str, Any]:
 def _hooks(chain: Chain) -> Iterator[dict[str, Any]]:
     for line in chain.answers:
         yield line.model_dump(exclude={"type", "chain"}, exclude_defaults=True)
+    for shadow in chain.shadows:
+        yield {"hook": shadow.hook, "would": shadow.model_dump(exclude={*_OWN, "hook"}, exclude_defaults=True)}
     for name, params in chain.waiting.items():
         yield {"hook": name, "action": None, "params": params}
