@@ -12,8 +12,8 @@ from .served import plain, served
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-_HARMLESS = frozenset({"guards"})
-"""The kinds of hooks in the host's process that have no effects."""
+_HARMLESS = frozenset({"picohook.ext.guards.table"})
+"""The modules with the settings of hooks in the host's process that have no effects."""
 _GIT = re.compile(r"(?:^|[;&|(`\n])\s*(?:\w+=\S*\s+|sudo\s+)*git\s")
 _PATHS = re.compile(r"""[^\s"'=:;|&<>()`]+""")
 _MOST = 64
@@ -25,17 +25,18 @@ def confined(hooks: Iterable[HookSpec], scratch: str) -> tuple[list[HookSpec], l
     kept: list[HookSpec] = []
     notes: list[str] = []
     for spec in hooks:
-        if spec.kind in _HARMLESS:
-            kept.append(spec)
-        elif spec.kind in {"command", "run", "python"}:
-            inside = served(spec) if spec.kind == "python" else plain(spec)
-            own = spec.sandbox.read_only if spec.sandbox is not None else ("/",)
-            sandbox = Sandbox(read_only=own, writable=(scratch,), network=False)
+        own = plain(spec)
+        if getattr(spec, "mode", "") == "shadow":
+            notes.append(f"{own.name} is not asked, because it is in shadow, and decides nothing")
+        elif type(own).__module__ in _HARMLESS:
+            kept.append(own)
+        elif own.command or own.run or own.python:
+            inside = served(own) if own.python else own
+            read_only = own.sandbox.read_only if own.sandbox is not None else ("/",)
+            sandbox = Sandbox(read_only=read_only, writable=(scratch,), network=False)
             kept.append(inside.model_copy(update={"sandbox": sandbox, "env": {**inside.env, "TMPDIR": scratch}}))
         else:
-            notes.append(
-                f"{spec.name} is not asked, because its kind, {spec.kind}, cannot run in a sandbox: give --effects"
-            )
+            notes.append(f"{own.name} is not asked, because it runs no program that a sandbox can hold: give --effects")
     return kept, notes
 
 

@@ -112,8 +112,8 @@ class Comparison:
     def kind(self) -> str:
         """How a decision that changed has changed."""
         before, after = (facts["action"] in _ALLOWED for facts in (self.recorded, self.replayed))
-        if self.replayed["action"] == FAILED or before is after:
-            return OTHERWISE
+        if self.replayed["action"] in {FAILED, words.PAUSE} or before is after:
+            return OTHERWISE  # after a pause, a person decides
         return NEWLY_DENIED if before else NEWLY_ALLOWED
 
     @property

@@ -145,8 +145,17 @@ def test_a_hook_that_cannot_be_confined_is_left_out_and_named(record):
 
     done = against(record)
 
-    assert "judge is not asked, because its kind, prompt, cannot run in a sandbox: give --effects" in done.err
+    assert "judge is not asked, because it runs no program that a sandbox can hold: give --effects" in done.err
     assert done.code == 0
+
+
+def test_a_hook_in_shadow_decides_nothing_in_a_back_test_either(record):
+    guard(record, "curl", mode="shadow")
+
+    done = against(record, "--max-false", "0")
+
+    assert "guard is not asked, because it is in shadow, and decides nothing" in done.err
+    assert "newly denied" not in done.out
 
 
 def test_what_may_depend_on_the_machine_is_counted_apart(record):
@@ -226,3 +235,13 @@ def test_an_edit_is_shown_as_a_difference(history):
     assert '  payload  arguments.command: "ls" → "true"' in [
         " ".join(line.split(" ")) for line in done.out.splitlines()
     ]
+
+
+def test_guards_are_asked_in_a_back_test_and_need_no_sandbox(history):
+    pytest.importorskip("tree_sitter_bash")
+    history.config.write_text("[guards]\n")
+
+    done = history("replay", "--history", "claude", "--against", "picohook.toml", "--json")
+
+    assert "sandbox" not in done.err
+    assert (done.lines[-1]["decisions"], done.lines[-1]["failed"]) == (5, 0)
