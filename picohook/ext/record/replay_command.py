@@ -14,7 +14,7 @@ import typer
 from ...cli import output
 from ...cli.command import App, Json, Verbose, reads_files
 from ...cli.configuration import configured, program
-from ...cli.host import with_hooks
+from ...cli.host import garbage_collected_rarely, with_hooks
 from ...engine.resumed import Resumed
 from ...errors import HookCrashedError, PicohookError
 from ...host import Host
@@ -237,8 +237,8 @@ class _Asks:
                     tally.take(one, start)
 
         timeouts = Timeouts(chain=_LONG) if self.command else None
-        with self._errors():
-            with_hooks(layers, work, record=record, timeouts=timeouts)
+        with self._errors(), garbage_collected_rarely():
+            with_hooks(layers, work, record=record, timeouts=timeouts, faster=True)
         tally.finish(replay)
 
     def _sources(self) -> Iterator[tuple[Iterable[Entry], float]]:
