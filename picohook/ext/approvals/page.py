@@ -13,6 +13,7 @@ import json
 import os
 import secrets
 import threading
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import parse_qs, urlsplit
 
@@ -140,9 +141,10 @@ class Page:
         try:
             said = json.loads(await _body(request))
             answer = _answer(said["yes"], said["reason"], "the page", request)
-        except (ValueError, TypeError, KeyError, RecursionError):
+            grant = str(said.get("grant", ""))
+        except (ValueError, TypeError, KeyError, RecursionError, AttributeError):
             return JSONResponse({"error": "this is no answer"}, 400)
-        done = await self._tried(lambda: self._queue.answer(request.path_params["id"], answer))
+        done = await self._tried(lambda: self._take(request.path_params["id"], answer, grant))
         return done if isinstance(done, Response) else JSONResponse({})
 
     async def link(self, request: Request) -> Response:
@@ -160,7 +162,7 @@ class Page:
                 answer = _answer(yes, said.get("reason", ""), "a link", request)
             except (ValueError, KeyError):
                 return PlainTextResponse("This is no answer.", 400)
-            done = await self._tried(lambda: self._queue.answer(call, answer))
+            done = await self._tried(lambda: self._take(call, answer, said.get("grant", "") if yes else ""))
             if isinstance(done, Response):
                 return done
             waiting = await self._do(self._queue.find, call)
@@ -184,6 +186,15 @@ class Page:
             return await self._do(work)
         except PicohookError as error:
             return JSONResponse({"error": plain(str(error))}, 409)
+
+    def _take(self, call: str, answer: Answer, grant: str) -> None:
+        """Answer a call, with a grant that was offered with it. Raises `PicohookError` for any other."""
+        offered = {json.dumps(one): one for _, one in view(self._queue.find(call)).offers} if grant else {}
+        try:
+            chosen = offered[json.dumps(json.loads(grant))] if grant else None
+        except (ValueError, KeyError, RecursionError):
+            raise PicohookError("the yes is for calls that were not offered: choose again") from None
+        self._queue.answer(call, replace(answer, grant=chosen if answer.yes else None))
 
     def _version(self, sweep: bool) -> str:  # noqa: FBT001 - it is passed through
         if sweep:

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import socket
+from html import unescape
 
 import pytest
 from rows import each
@@ -45,8 +46,8 @@ def page(state, place):
 
 @pytest.fixture
 def put(queue, presence):
-    def put(*calls, lasts=60.0):
-        made = [a_call(call, lasts) for call in calls or (a_call().call,)]
+    def put(*calls, lasts=60.0, **about):
+        made = [a_call(call, lasts, **about) for call in calls or (a_call().call,)]
         for one in made:
             queue.put(presence.name, one)
         return [one.id for one in made]
@@ -245,3 +246,43 @@ def test_no_file_of_the_page_names_another_site():
     for name in os.listdir(module.FILES):
         with open(os.path.join(module.FILES, name), encoding="utf-8") as file:
             assert not re.search(r"https?:|//[a-z]+\.", file.read()), name
+
+
+def offered(html):
+    """The values of the choices that a card has for a yes."""
+    return [unescape(value) for value in re.findall(r'<option value="([^"]*)">', html)]
+
+
+def test_a_yes_is_for_the_later_calls_that_a_person_chooses(page, queue, put):
+    one, two = put(), put()
+    first, second = put(grants=True)[0], put(grants=True)[0]
+    without, _, card, _ = (call["html"] for call in listed(page)["calls"])
+    assert offered(without) == []
+    this_alone, for_session, *_ = offered(card)
+    assert (this_alone, json.loads(for_session)) == ("", {"for": "session"})
+    said = {"yes": True, "reason": "", "grant": for_session}
+    assert page.post(f"/calls/{first}", json=said, headers=KNOWN).status_code == 200
+    body = {"answer": "yes", "grant": for_session}
+    assert page.post(f"/call/{second}?key={queue.signature(second)}", data=body).status_code == 200
+    assert [queue.find(call).answer.grant for call in (first, second)] == [{"for": "session"}] * 2
+    assert queue.find(one[0]).is_waiting
+    assert queue.find(two[0]).is_waiting
+
+
+@each("grant", ['{"for": "project", "like": {"command": "anything"}}', "{}", "[", "null", '{"for": "session"} '])
+def test_a_yes_for_calls_that_were_not_offered_is_no_answer(page, queue, put, grant):
+    [call] = put()
+    said = {"yes": True, "reason": "", "grant": grant}
+    assert page.post(f"/calls/{call}", json=said, headers=KNOWN).status_code == 409
+    assert (
+        page.post(f"/call/{call}?key={queue.signature(call)}", data={"answer": "yes", "grant": grant}).status_code
+        == 409
+    )
+    assert queue.find(call).is_waiting
+
+
+def test_a_no_grants_nothing(page, queue, put):
+    [call] = put(grants=True)
+    said = {"yes": False, "reason": "", "grant": '{"for": "session"}'}
+    assert page.post(f"/calls/{call}", json=said, headers=KNOWN).status_code == 200
+    assert queue.find(call).answer.grant is None

@@ -31,7 +31,8 @@ async function answer(card, yes) {
   card.dataset.answered = "true";
   const reason = yes ? "" : card.querySelector("[name=reason]").value;
   try {
-    await ask(`/calls/${card.dataset.id}`, { yes, reason });
+    const grant = yes ? card.querySelector("[name=grant]")?.value ?? "" : "";
+    await ask(`/calls/${card.dataset.id}`, { yes, reason, grant });
     said.textContent = `${card.getAttribute("aria-label")}: ${yes ? "yes" : "no"}`;
   } catch (error) {
     said.textContent = error.message;
@@ -70,7 +71,7 @@ place.addEventListener("submit", (event) => {
 });
 place.addEventListener("focusin", () => { focused = Date.now(); });
 document.addEventListener("keydown", (event) => {
-  if (event.ctrlKey || event.metaKey || event.altKey || event.repeat || event.target.matches?.("input")) return;
+  if (event.ctrlKey || event.metaKey || event.altKey || event.repeat || event.target.matches?.("input, select")) return;
   const card = event.target.closest?.(".call");
   if (event.key === "j") move(card, 1);
   else if (event.key === "k") move(card, -1);
