@@ -7,6 +7,7 @@ import hashlib
 import os
 import re
 import secrets
+import shlex
 from typing import TYPE_CHECKING, Any
 
 from ...errors import PicohookError
@@ -33,7 +34,8 @@ def resolved(path: str, cwd: str) -> str:
 def command_words(text: str) -> list[str] | None:
     """The words of a text that is one simple command and nothing else; None if it is more, or cannot be known.
 
-    Guards read it. Without their extra, no command is known.
+    Guards read it. Without their extra, no command is known. A second, plain reader has to find the same words: guards leave out
+    what harms nothing by itself, such as `PATH=x;`, and it would change the command.
     """
     try:
         reading, _ = _judge(()).read("Bash", {"command": text})
@@ -45,7 +47,11 @@ def command_words(text: str) -> list[str] | None:
     around = (command.redirects, command.assigned, command.feed, command.via, command.wraps)
     if any(around) or not all(word.known and not word.glob and not word.inside for word in command.words):
         return None
-    return [word.shown for word in command.words]
+    words = [word.shown for word in command.words]
+    try:
+        return words if words == shlex.split(text) else None
+    except ValueError:  # an open quote, as in a comment
+        return None
 
 
 def is_no_wider(tool: str, arguments: Mapping[str, Any], name: str, first: Sequence[str], cwd: str) -> bool:
@@ -55,7 +61,11 @@ def is_no_wider(tool: str, arguments: Mapping[str, Any], name: str, first: Seque
     command = command_words(str(arguments[name]))
     if command is None or command[: len(first)] != [*first]:
         return False
-    return len(command) == len(first) or _judge(ALL).judge(tool, arguments, Place(cwd)).decision == "continue"
+    if len(command) == len(first):
+        return True
+    # As a command, too: guards may not know that the tool runs this argument.
+    calls = ((tool, arguments), ("Bash", {"command": arguments[name]}))
+    return all(_judge(ALL).judge(*one, Place(cwd)).decision == "continue" for one in calls)
 
 
 @functools.cache

@@ -451,6 +451,15 @@ PUSH = {"for": "session", "like": {"command": {"starts": ["git", "push", "origin
         ("git push origin feature\nrm -rf x", True),
         ("git push origin featur?", True),
         ("git push origin 'feature", True),
+        ("PATH=/evil; git push origin feature", True),
+        ("HOME=/evil\ngit push origin feature", True),
+        ("for PATH in /evil; do git push origin feature; done", True),
+        ("case a in a) git push origin feature;; esac", True),
+        ("((PATH=1)); git push origin feature", True),
+        ("(git push origin feature)", True),
+        ("git push origin feature &", True),
+        ("# it's\ngit push origin feature", True),
+        ("cd /evil && git push origin feature", True),
     ],
 )
 async def test_a_grant_for_the_first_words_of_a_command_is_for_that_command_alone(command):
@@ -467,6 +476,13 @@ async def test_further_words_are_free_as_long_as_guards_let_the_call_pass():
     first = call("bash", command="rm build/a.o")
     assert not await asked_again(Person(grant), first, call("bash", command="rm build/b.o"))
     assert await asked_again(Person(grant), first, call("bash", command="rm /etc/passwd"))
+
+
+async def test_guards_judge_further_words_of_a_command_of_a_tool_that_they_do_not_know():
+    grant = {"for": "session", "like": {"line": {"starts": ["rm"]}}}
+    first = call("runner", line="rm build/a.o")
+    assert not await asked_again(Person(grant), first, call("runner", line="rm build/b.o"))
+    assert await asked_again(Person(grant), first, call("runner", line="rm /etc/passwd"))
 
 
 async def test_a_grant_whose_first_words_the_call_does_not_have_is_not_kept():
