@@ -102,7 +102,7 @@ class Grant:
     like: Mapping[str, Any]
     """The arguments that may differ, as on the wire. Directories are resolved."""
     world: str
-    """The state of git's configuration, if the call names git."""
+    """See `Facts.world`."""
     given: float
     until: float
     by: str
@@ -199,8 +199,8 @@ class Facts:
 
     @property
     def world(self) -> str:
-        """The state of git's configuration; empty if the call does not name git."""
-        return self._once("world", lambda: state_of_git(self.cwd) if self.names_git else "")
+        """The directory in which the call would run, and the state of git's configuration if the call names git."""
+        return self._once("world", lambda: f"{state_of_git(self.cwd) if self.names_git else ''} {self.cwd}")
 
     @property
     def names_git(self) -> bool:

@@ -34,8 +34,8 @@ def resolved(path: str, cwd: str) -> str:
 def command_words(text: str) -> list[str] | None:
     """The words of a text that is one simple command and nothing else; None if it is more, or cannot be known.
 
-    Guards read it. Without their extra, no command is known. A second, plain reader has to find the same words: guards leave out
-    what harms nothing by itself, such as `PATH=x;`, and it would change the command.
+    Guards read it. Without their extra, no command is known. A second, plain reader has to find the same words: guards leave
+    out what harms nothing by itself, such as `PATH=x;`, and it would change the command.
     """
     try:
         reading, _ = _judge(()).read("Bash", {"command": text})

@@ -228,6 +228,12 @@ async def test_a_grant_of_a_function_ends_with_its_host():
     assert person.asked == 2
 
 
+async def test_a_grant_is_for_calls_in_the_same_directory():
+    first, second = (call("bash", context={"cwd": cwd}, command="rm -r build") for cwd in ("/work/a", "/work/b"))
+    assert not await asked_again(Person({"for": "session"}), first, first)
+    assert await asked_again(Person({"for": "session"}), first, second)
+
+
 # Counted grants.
 
 
@@ -495,7 +501,7 @@ async def test_a_grant_whose_first_words_the_call_does_not_have_is_not_kept():
 
 def test_the_grants_that_are_compared_do_not_grow_with_those_that_are_kept():
     index = Index()
-    plain = Grant("", "person", "m", "session", "s", "edit", "{}", {}, "", 0.0, 9e9, "x")
+    plain = Grant("", "person", "m", "session", "s", "edit", "{}", {}, f" {os.getcwd()}", 0.0, 9e9, "x")
     for number in range(2_000):
         like = {"path": {"under": f"/work/{number}"}, "text": "anything"}
         index.put(dataclasses.replace(plain, id=f"u{number}", like=like))
