@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from ...errors import PicohookError
 from ...wire import words
 from ...wire.text import escape
-from .world import command_words, is_no_wider, mentions_git, resolved, state_of_git
+from .world import command_words, is_no_wider, means_one_path, mentions_git, resolved, state_of_git
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -194,7 +194,9 @@ class Facts:
         if not isinstance(value, str):
             return []
         if kind == "under":
-            return self._once((name, kind), lambda: _above(resolved(value, self.cwd)))
+            return self._once(
+                (name, kind), lambda: _above(resolved(value, self.cwd)) if means_one_path(value, self.cwd) else []
+            )
         return self._once((name, kind), lambda: _beginnings(command_words(value)))
 
     @property

@@ -19,9 +19,12 @@ if TYPE_CHECKING:
     from ..guards.judge import Judge
 
 _GIT = re.compile(r"(?<![A-Za-z0-9])git(?![A-Za-z0-9])")
-_INCLUDED = re.compile(rb"(?im)^\s*path\s*=\s*\"?([^\"\r\n]+)")
+_INCLUDED = re.compile(rb"(?i)\bpath[ \t]*=[ \t]*([^\r\n]*)")
+_PLAIN_PATH = re.compile(rb"\"[^\"\\%]+\"|[^\"\\%#;]+")
 _MOST = 1 << 20
 """The most bytes of a file of git's configuration."""
+_LONGEST = 4096
+"""The most characters of a path."""
 _DEEPEST = 5
 """The most files that include one another."""
 
@@ -29,6 +32,16 @@ _DEEPEST = 5
 def resolved(path: str, cwd: str) -> str:
     """A path without links, `~` and `..`, relative to a directory."""
     return os.path.realpath(os.path.join(cwd, os.path.expanduser(path)))
+
+
+def means_one_path(path: str, cwd: str) -> bool:
+    """Whether all tools understand this path alike.
+
+    Some strip blanks, some take URLs, and some remove `..` before they follow links.
+    """
+    if len(path) > _LONGEST or path != path.strip() or ":/" in path or "\0" in path:
+        return False
+    return ".." not in path or resolved(path, cwd) == resolved(os.path.normpath(os.path.join(cwd, path)), cwd)
 
 
 def command_words(text: str) -> list[str] | None:
@@ -87,7 +100,7 @@ def mentions_git(value: Any) -> bool:
 def state_of_git(cwd: str) -> str:
     """A digest of what decides about a git command in this directory: aliases, remotes, programs and the current branch.
 
-    It is equal to no other if a file cannot be read.
+    It is equal to no other if a file cannot be read, or if it cannot be told which files count.
     """
     digest = hashlib.blake2b(digest_size=16)
     try:
@@ -103,8 +116,13 @@ def _files_of_git(cwd: str) -> Iterator[str]:
     yield "/etc/gitconfig"
     yield os.path.join(os.environ.get("XDG_CONFIG_HOME") or os.path.join(home, ".config"), "git", "config")
     yield os.path.join(home, ".gitconfig")
+    if any(name.startswith(("GIT_CONFIG", "GIT_DIR", "GIT_COMMON_DIR")) for name in os.environ):
+        raise ValueError("the environment leads git to other files")
     here = os.path.realpath(cwd)
     while not os.path.lexists(os.path.join(here, ".git")) and here != "/":
+        if os.path.lexists(os.path.join(here, "HEAD")):  # git takes a directory with these files for a repository
+            yield os.path.join(here, "HEAD")
+            yield os.path.join(here, "config")
         here = os.path.dirname(here)
     own = os.path.join(here, ".git")
     if os.path.isfile(own):  # a further work tree: the file names its directory
@@ -123,9 +141,11 @@ def _named(file: str, text: bytes) -> str:
 def _add(digest: Any, path: str, depth: int) -> None:
     data = _read(path)
     digest.update(b"%d %b\0%d\0%b" % (len(path), os.fsencode(path), len(data), data))
-    if b"[include" in data.lower() and depth:
+    if b"[include" in data.lower():
         for named in _INCLUDED.findall(data):
-            _add(digest, _named(path, named), depth - 1)
+            if not depth or _PLAIN_PATH.fullmatch(named.strip()) is None:
+                raise ValueError("a file that is included cannot be told")
+            _add(digest, _named(path, named.strip().strip(b'"')), depth - 1)
 
 
 def _read(path: str) -> bytes:

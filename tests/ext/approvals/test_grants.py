@@ -27,7 +27,8 @@ SESSION = Meta(session_key="s1", agent_id="main")
 def state(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    for name in ("XDG_CONFIG_HOME", *(one for one in os.environ if one.startswith("GIT_"))):
+        monkeypatch.delenv(name, raising=False)
     (tmp_path / "project").mkdir()
     monkeypatch.chdir(tmp_path / "project")
 
@@ -228,6 +229,15 @@ async def test_a_grant_of_a_function_ends_with_its_host():
     assert person.asked == 2
 
 
+@each("path", ["link/../../../out", "file:///etc/passwd", " /etc/passwd", "a\0", "x/" * 5_000])
+async def test_a_path_that_tools_understand_in_different_ways_is_in_no_directory(path):
+    os.makedirs("a/b/c/d", exist_ok=True)
+    if not os.path.lexists("link"):
+        os.symlink("a/b/c/d", "link")
+    grant = {"for": "session", "like": {"path": {"under": "."}}}
+    assert await asked_again(Person(grant), call(path="x"), call(path=path)), path
+
+
 async def test_a_grant_is_for_calls_in_the_same_directory():
     first, second = (call("bash", context={"cwd": cwd}, command="rm -r build") for cwd in ("/work/a", "/work/b"))
     assert not await asked_again(Person({"for": "session"}), first, first)
@@ -412,6 +422,44 @@ def test_each_file_of_gits_configuration_counts(name):
     with open(os.path.expanduser(name), "a") as file:
         file.write("[alias]\n\tpush = !evil\n")
     assert state_of_git(os.path.join(os.getcwd(), "missing", "below")) != before
+
+
+@each(
+    "line",
+    [
+        "[include] path = ~/included",
+        "[include]\n\tpath = ~/included # ours",
+        "[include]\n\tpath = ~/inc\\\n luded",
+        '[includeIf "gitdir:/"]\n\tPATH="~/included"',
+        "[include]\n\tpath = ~/a0",
+    ],
+)
+def test_a_file_that_gits_configuration_includes_in_any_way_counts(line):
+    os.makedirs(os.path.expanduser("~"), exist_ok=True)
+    for at in range(8):
+        with open(os.path.expanduser(f"~/a{at}"), "w") as file:
+            file.write(f"[include]\n\tpath = ~/{f'a{at + 1}' if at < 7 else 'included'}\n")
+    with open(os.path.expanduser("~/.gitconfig"), "w") as file:
+        file.write(f"{line}\n")
+    before = state_of_git(os.getcwd())
+    with open(os.path.expanduser("~/included"), "a") as file:
+        file.write("[alias]\n\tpush = !evil\n")
+    assert state_of_git(os.getcwd()) != before
+
+
+def test_a_directory_that_became_a_repository_without_work_tree_counts():
+    os.makedirs("below")
+    before = state_of_git(os.path.abspath("below"))
+    for name in ("HEAD", "config"):
+        with open(f"below/{name}", "w") as file:
+            file.write("[remote]\n")
+    assert state_of_git(os.path.abspath("below")) != before
+
+
+def test_no_state_of_git_is_equal_to_another_if_the_environment_names_its_configuration(monkeypatch):
+    assert state_of_git(os.getcwd()) == state_of_git(os.getcwd())
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", "elsewhere")
+    assert state_of_git(os.getcwd()) != state_of_git(os.getcwd())
 
 
 def test_the_configuration_of_a_further_work_tree_is_that_of_its_repository(tmp_path):
