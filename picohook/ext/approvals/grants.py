@@ -6,6 +6,7 @@ import hashlib
 import itertools
 import json
 import os
+import shlex
 import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, Union
@@ -147,7 +148,7 @@ def _said(shape: Any) -> str:
         return "is anything"
     if "under" in shape:
         return f"is in {shape['under']}"
-    return f"is a command that starts with: {' '.join(shape['starts'])}"
+    return f"is a command that starts with: {shlex.join(shape['starts'])}"
 
 
 def _part(shape: Any) -> Any:

@@ -144,7 +144,9 @@ class GrantsPart(Part):
         for hook in approvers:
             mark = self._mark(hook)
             of_hook = self._index.find(hook.name, facts, places)
-            usable = (one for one in of_hook if one.mark == mark != "" and one.until > now and one.left != 0)
+            usable = (
+                one for one in of_hook if one.mark == mark != "" and one.given <= now < one.until and one.left != 0
+            )
             grant = next(usable, None)
             if grant is None:
                 return None

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import secrets
 import sqlite3
 import time
 from typing import TYPE_CHECKING, Any
 
 from ...errors import PicohookError
-from .database import Database
+from .database import Database, DatabaseError
 from .grants import Grant
 
 if TYPE_CHECKING:
@@ -98,7 +99,13 @@ class GrantStore(Database):
         return int(self._one("SELECT last FROM changes"))
 
     def changes(self) -> int:
-        """A number that differs after each change of the file. Any thread may call it: it does not wait for the others."""
+        """A number that differs after each change of the file. Any thread may call it: it does not wait for the others.
+
+        Raises `PicohookError` if the file was removed: nobody could see or revoke its grants.
+        """
+        with self._explained():
+            if os.stat(self.path).st_ino != self._inode:
+                raise DatabaseError(f"{self.path}: was replaced: start the host again")
         try:
             (found,) = self._watching.execute("PRAGMA data_version").fetchone()
         except sqlite3.Error:

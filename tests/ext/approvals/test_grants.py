@@ -376,6 +376,33 @@ async def test_a_grant_that_is_over_is_not_used(monkeypatch):
     assert person.asked == 2
 
 
+async def test_a_grant_is_not_used_when_the_clock_was_set_back(monkeypatch):
+    person = Person({"for": "session", "seconds": 60})
+    async with Host([person.hook], grants=True) as host:
+        await host.approve_tool(call(**FIRST))
+        await host.approve_tool(call(**FIRST))
+        assert person.asked == 1
+        earlier = time.time() - 3600
+        monkeypatch.setattr(time, "time", lambda: earlier)
+        await host.approve_tool(call(**FIRST))
+    assert person.asked == 2
+
+
+async def test_grants_end_when_a_person_removes_their_file(tmp_path):
+    person = Person({"for": "session"})
+    async with Host([person.hook], grants=True) as host:
+        await host.approve_tool(call(**FIRST))
+        await host.approve_tool(call(**FIRST))
+        assert person.asked == 1
+        for file in (tmp_path / "state" / "picohook" / "approvals").glob("grants.db*"):
+            file.unlink()
+        outcome = await host.approve_tool(call(**FIRST))
+        GrantStore().close()
+        await host.approve_tool(call(**FIRST))
+    assert (person.asked, outcome.approved) == (3, True)
+    assert "grants.db: No such file" in outcome.trail[0].error
+
+
 async def test_a_scope_that_the_users_table_does_not_allow_is_not_kept(config):
     path = config(answer='{"approved": True, "grant": {"for": "project"}}')
     path.write_text(path.read_text().replace("[grants]", '[grants]\nscopes = ["session"]'))
@@ -572,6 +599,11 @@ def test_what_a_person_is_offered_says_all_that_it_is_for():
         f"for this session: edit: path is in {os.getcwd()}/src, text is anything",
         f"for this project: edit: path is in {os.getcwd()}/src, text is anything",
     ]
+
+
+def test_what_a_person_is_offered_tells_words_apart():
+    shown = [text for text, _ in offers(call("bash", command="rm 'a b' c"))]
+    assert "for this session: bash: command is a command that starts with: rm 'a b'" in shown
 
 
 @each("offer", range(4))
