@@ -6,6 +6,7 @@ import hashlib
 import itertools
 import json
 import os
+import secrets
 import shlex
 import threading
 from dataclasses import dataclass, field
@@ -16,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from ...errors import PicohookError
 from ...wire import words
 from ...wire.text import escape
-from .world import command_words, is_no_wider, means_one_path, mentions_git, resolved, state_of_git
+from .world import command_words, git_is_named, is_no_wider, means_one_path, resolved, state_of_git
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -203,12 +204,21 @@ class Facts:
     @property
     def world(self) -> str:
         """The directory in which the call would run, and the state of git's configuration if the call names git."""
-        return self._once("world", lambda: f"{state_of_git(self.cwd) if self.names_git else ''} {self.cwd}")
+        return self._once("world", lambda: f"{self._git()} {self.cwd}")
 
     @property
     def names_git(self) -> bool:
         """Whether a text in the arguments names git."""
-        return self._once("git", lambda: mentions_git(self.arguments))
+        return bool(self._named)
+
+    @property
+    def _named(self) -> str:
+        return self._once("git", lambda: git_is_named(self.arguments))
+
+    def _git(self) -> str:
+        if self._named == "elsewhere":
+            return secrets.token_hex(16)  # equal to no other
+        return state_of_git(self.cwd) if self._named else ""
 
     def allows(self, grant: Grant) -> bool:
         """Whether the call, which has a key of the grant, is one that it is for. May read files."""

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from ..guards.judge import Judge
 
 _GIT = re.compile(r"(?<![A-Za-z0-9])git(?![A-Za-z0-9])")
+_ELSEWHERE = re.compile(r"(?<![\w-])(?:cd|pushd|-C|--git-dir|--work-tree|GIT_\w+|HOME|XDG_CONFIG_HOME)(?![\w-])")
+"""What leads git to another directory or configuration."""
 _INCLUDED = re.compile(rb"(?i)\bpath[ \t]*=[ \t]*([^\r\n]*)")
 _PLAIN_PATH = re.compile(rb"\"[^\"\\%]+\"|[^\"\\%#;]+")
 _MOST = 1 << 20
@@ -88,13 +90,14 @@ def _judge(packs: tuple[str, ...]) -> Judge:
     return Judge(packs)
 
 
-def mentions_git(value: Any) -> bool:
-    """Whether a text in this value names git."""
+def git_is_named(value: Any) -> str:
+    """Returns "here" if a text in this value names git, "elsewhere" if it also leads it to other files; empty if none does."""
     if isinstance(value, str):
-        return "git" in value and _GIT.search(value) is not None  # much faster for a large text
-    if isinstance(value, dict):
-        return any(map(mentions_git, value.values()))
-    return isinstance(value, list) and any(map(mentions_git, value))
+        if "git" not in value or _GIT.search(value) is None:  # the first is much faster for a large text
+            return ""
+        return "elsewhere" if _ELSEWHERE.search(value) else "here"
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return min(filter(None, map(git_is_named, inner)), default="")  # "elsewhere" comes first
 
 
 def state_of_git(cwd: str) -> str:

@@ -451,6 +451,12 @@ def test_each_file_of_gits_configuration_counts(name):
     assert state_of_git(os.path.join(os.getcwd(), "missing", "below")) != before
 
 
+@each("command", ["cd ../x && git push", "git -C ../x push", "git --git-dir=../x push", "GIT_DIR=../x git push"])
+async def test_no_grant_answers_for_git_in_another_directory(command):
+    push = call("bash", command=command)
+    assert await asked_again(Person({"for": "session"}), push, push), command
+
+
 @each(
     "line",
     [
