@@ -389,7 +389,7 @@ async def test_it_decides_as_the_recorded_hook_in_python(command, tmp_path):
     with path.open("rb") as file:
         hook = recorded_hooks(Record(file, path.name))["hook"].stand_in("hook", command)
         file.seek(0)
-        async with Host([hook], timeouts=PATIENT, listeners=[again.listener]) as host:
+        async with Host([hook], timeouts=PATIENT) as host:
             compared = [one async for one in again.of_hook("hook", Record(file, path.name), host)]
     assert len(compared) == 11
     assert {one.recorded["action"] for one in compared} == {"modify", "respond", "continue", "deny_tool", "denied"}

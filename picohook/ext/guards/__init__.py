@@ -10,7 +10,10 @@ extension = Extension(
     public=("judge",),
     tables={"guards": Lazy("picohook.ext.guards.table:GuardsTable")},
     commands={
-        "guard": Command(Lazy("picohook.ext.guards.command:app"), "List the rules of guards, or test them."),
+        "guard": Command(
+            Lazy("picohook.ext.guards.command:app"),
+            "List the packs of guards and their rules, test them, or measure them.",
+        ),
         "explain": Command(Lazy("picohook.ext.guards.explain:app"), "Show what guards read in a call, and decide."),
     },
     options={
