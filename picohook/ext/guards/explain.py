@@ -34,9 +34,9 @@ def explain(
     batch: Annotated[bool, typer.Option("--batch", help="Judge calls from stdin, as JSON lines.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Show what guards read in a call, which rule decides, and what to do instead.
+    """Show what guards read in a call, and decide.
 
-    Nothing runs. --batch reads {"id", "tool", "arguments"} from each line, and prints {"id", "decision", "rule", "reason"}. A
+    It names the rule and the safer way. Nothing runs. --batch reads {"id", "tool", "arguments"} from each line, and prints {"id", "decision", "rule", "reason"}. A
     line may also have "cwd", "project" and "agent".
     """
     judge = Judge([name for name in packs.split(",") if name])
