@@ -12,7 +12,7 @@ extension = Extension(
     commands={
         "guard": Command(
             Lazy("picohook.ext.guards.command:app"),
-            "List the packs of guards and their rules, test them, or measure them.",
+            "List the rules of guards, test them, or measure them.",
         ),
         "explain": Command(Lazy("picohook.ext.guards.explain:app"), "Show what guards read in a call, and decide."),
     },

@@ -50,7 +50,7 @@ def guard(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """List the packs of guards and their rules, test them, or measure them.
+    """List the rules of guards, test them, or measure them.
 
     --test judges the examples of each rule: a harmful one has to be stopped by it, and a harmless one has to pass. Exits with 1
     if one is not. --measure counts the harmful calls that are caught and the harmless ones that are not let pass, by pack and
