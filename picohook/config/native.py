@@ -222,7 +222,9 @@ def _check(file: NativeFile | None, document: Mapping[str, Any], problems: Probl
         for key in kind.SET_ELSEWHERE.keys() & table.keys():
             problems.add((*at, key), f"cannot be set in a file: {kind.SET_ELSEWHERE[key]}", "leave it out")
         if table.keys() <= kind.model_fields.keys():  # otherwise the missing key may only be misspelt
-            check_given(table, problems, at, kinds=(*KINDS, *(kind.model_fields.keys() - HookSpec.model_fields.keys())))
+            kinds = (*KINDS, *(kind.model_fields.keys() - HookSpec.model_fields.keys()))
+            usual = kind.model_fields["stages"].default  # a kind may be for one stage
+            check_given({"stages": usual or None, **table}, problems, at, kinds=kinds)
         check_observe(table.get("observe"), problems, (*at, "observe"))
         check_env(table.get("env"), problems, (*at, "env"), found=found)
         check_dir(table.get("dir"), problems, (*at, "dir"))

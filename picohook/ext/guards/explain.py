@@ -36,8 +36,8 @@ def explain(
 ) -> None:
     """Show what guards read in a call, and decide.
 
-    It names the rule and the safer way. Nothing runs. --batch reads {"id", "tool", "arguments"} from each line, and prints {"id", "decision", "rule", "reason"}. A
-    line may also have "cwd", "project" and "agent".
+    It names the rule and the safer way. Nothing runs. --batch reads {"id", "tool", "arguments"} from each line, and prints
+    {"id", "decision", "rule", "reason"}. A line may also have "cwd", "project" and "agent".
     """
     judge = Judge([name for name in packs.split(",") if name])
     if batch:

@@ -284,9 +284,7 @@ async def test_a_pause_that_is_resumed_with_continue_waits_in_the_queue_and_the_
 
 
 async def test_a_configuration_names_it_by_its_key(write, queue):
-    path = write(
-        "picohook.toml", '[hooks.person]\napprover = "queue"\nstages = ["approve_tool"]\nfilter = {tool = "bash"}\n'
-    )
+    path = write("picohook.toml", '[hooks.person]\napprover = "queue"\nfilter = {tool = "bash"}\n')
     [spec] = load(path).hooks
     assert (spec.stages, spec.approval_timeout, spec.kind, spec.runs) == (("approve_tool",), 600.0, "approver", "queue")
     async with Host.from_config(path) as host, anyio.create_task_group() as group:
@@ -323,7 +321,7 @@ async def test_a_mistake_is_named(write, table, complaint):
 
 
 async def test_a_yes_for_later_calls_is_a_grant_that_names_the_channel(queue, write):
-    path = write("picohook.toml", "[grants]\n[hooks.person]\napprover = 'queue'\nstages = ['approve_tool']\n")
+    path = write("picohook.toml", "[grants]\n[hooks.person]\napprover = 'queue'\n")
     call = ToolCall(tool="bash", arguments={"command": "ls"}, meta={"SessionKey": "s1"})
     async with Host.from_config(path) as host, anyio.create_task_group() as group:
         asked = Asked(host, group)
