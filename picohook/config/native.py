@@ -266,6 +266,8 @@ def schema() -> dict[str, Any]:
     hook["properties"]["observe"]["items"] = {"enum": sorted(EVENTS)}
     hook["properties"]["command"]["minItems"] = 1
     hook["anyOf"] = [{"required": [key], "properties": {key: {"minItems": 1}}} for key in ("stages", "observe")]
+    kinds = extensions.every("kinds").items()
+    hook["anyOf"] += [{"required": [key]} for key, kind in kinds if kind.load().model_fields["stages"].default]
     made["anyOf"] = [
         {"required": ["hooks"]},
         *({"required": [key]} for key in tables),
