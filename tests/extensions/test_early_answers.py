@@ -161,3 +161,62 @@ async def test_a_part_is_told_the_approvers_in_whose_place_it_answers_those_of_a
     ):
         await turn.decide(CALL)
     assert grants.approvers == ["person", "own@session"]
+
+
+class Keeps(Grants):
+    """Keeps the grants that it is told of."""
+
+    def __init__(self, *, fails=False):
+        super().__init__(None)
+        self.granted_with = []
+        self._fails = fails
+
+    def granted(self, call, grants):
+        if self._fails:
+            raise OSError("the disk is full")
+        self.granted_with += [(call.arguments["command"], hook.name, entry.grant) for hook, entry in grants]
+
+
+def grants_for(scope, name="person"):
+    return FunctionHook(name, {"approve_tool": lambda _: Approve(grant={"for": scope})})
+
+
+async def test_a_part_is_told_of_the_grants_of_a_call_that_all_have_approved():
+    keeps = Keeps()
+    says_yes = FunctionHook("plain", {"approve_tool": lambda _: True})
+    async with Host([grants_for("session"), grants_for("project", "other"), says_yes], parts=[keeps]) as host:
+        assert (await host.approve_tool(CALL)).approved
+    assert sorted(keeps.granted_with) == [
+        ("ls", "other", {"for": "project"}),
+        ("ls", "person", {"for": "session"}),
+    ]
+
+
+async def test_no_part_is_told_of_a_grant_beside_a_denial_or_of_a_plain_yes():
+    keeps = Keeps()
+    says_no = FunctionHook("no", {"approve_tool": lambda _: False})
+    async with Host([grants_for("session"), says_no], parts=[keeps]) as host:
+        assert (await host.approve_tool(CALL)).approved is False
+    async with Host([FunctionHook("plain", {"approve_tool": lambda _: True})], parts=[keeps]) as host:
+        assert (await host.approve_tool(CALL)).approved
+    assert keeps.granted_with == []
+
+
+async def test_a_part_that_cannot_keep_a_grant_is_in_the_trail_and_the_call_is_approved():
+    async with Host([grants_for("session")], parts=[Keeps(fails=True)]) as host:
+        outcome = await host.approve_tool(CALL)
+    assert outcome.approved is True
+    (_, failed) = outcome.trail
+    assert (failed.hook, failed.error.partition(" (")[0]) == ("grants", "OSError: the disk is full")
+
+
+async def test_no_part_is_told_of_a_grant_for_a_call_that_was_changed_meanwhile():
+    keeps, call = Keeps(), CALL.deep_copy()
+
+    def changes(_):
+        call.arguments["command"] = "rm -rf /"
+        return Approve(grant={"for": "session"})
+
+    async with Host([FunctionHook("person", {"approve_tool": changes})], parts=[keeps]) as host:
+        await host.approve_tool(call)
+    assert keeps.granted_with == []
