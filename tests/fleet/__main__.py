@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 WORKERS, HOSTS = 3, ("agents-17", "agents-18")
 PATIENCE = 60.0
 """Seconds for one step. It takes one or two, and longer on a busy machine."""
+SETTLED = 2.0
+"""Seconds without a failure after which the hosts are back."""
 HUNG = 4.0
 """Seconds in which a worker that hangs may get questions."""
 HARMFUL = "rm -rf /"
@@ -152,6 +154,18 @@ class Demo:
             host.last.get("ran", {}).get("ls", 0) > count + 1 for host, count in zip(self.hosts, before, strict=True)
         )
 
+    def settles(self) -> Callable[[], bool]:
+        """Whether each host has run harmless calls for a while, and none has failed since. What hosts say comes late."""
+        seen, since, goes_on = self.failures(), time.monotonic(), self.goes_on()
+
+        def holds() -> bool:
+            nonlocal seen, since, goes_on
+            if self.failures() != seen:
+                seen, since, goes_on = self.failures(), time.monotonic(), self.goes_on()
+            return time.monotonic() > since + SETTLED and goes_on()
+
+        return holds
+
     def until(self, what: str, holds: Callable[[], bool]) -> None:
         """Wait until this holds, and print it. A harmful call that runs, and a program that ends, fail at once."""
         began = time.monotonic()
@@ -189,7 +203,7 @@ class Demo:
 
         before = self.failures()
         self.fleet.processes[SERVERS[0]].kill()
-        self.until("a server was killed: the hosts go to the others", self.goes_on())
+        self.until("a server was killed: the hosts go to the others", self.settles())
         print(f"         {self.failures() - before} calls were denied meanwhile")
         self.fleet.processes[SERVERS[0]].wait()
         self.fleet.start(SERVERS[0])
