@@ -188,12 +188,17 @@ def hooks_of(hook: str) -> list[HookSpec]:
     return [one.model_copy(update={"priority": min(one.priority, 1)}) for one in found]
 
 
+PATIENT = {"hello": 60.0, "interceptor": 60.0, "observer": 10.0, "chain": 120.0}
+"""Longer timeouts than the configuration's, so that a busy machine plays the same turn."""
+
+
 async def main(config: str, hook: str | None) -> int:
     use_this_python()
     show, output, observer, settings = Screen(), Output(), Observer(), load(config)
     hooks = [*(hooks_of(hook) if hook else ()), *settings.hooks]
     show.line(f"user: {QUESTION}", style="bold")
-    async with Host(hooks, timeouts=settings.timeouts, logger=output, listeners=[observer]) as host:
+    patient = settings.timeouts.model_copy(update=PATIENT)
+    async with Host(hooks, timeouts=patient, logger=output, listeners=[observer]) as host:
         async with host.session("session-1", agent_id="demo") as session:
             await Agent(session, scripted(SCRIPT), [read_file, save_note, bash], name="scripted").answer(QUESTION)
         processes = [one for one in host.status().hooks if one.pid]
