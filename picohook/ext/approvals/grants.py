@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, Union
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from ...errors import PicohookError
-from ...wire import words
 from ...wire.text import escape
 from .world import command_words, git_is_named, is_no_wider, means_one_path, resolved, state_of_git
 
@@ -78,15 +77,6 @@ class Terms(_Strict):
             place = ".".join(map(str, first["loc"])) or "the grant"
             raise PicohookError(f"{place}: {first['msg']}") from None
 
-    @property
-    def form(self) -> Form:
-        """The arguments that may differ, and the kinds of their shapes."""
-        return tuple((name, _kind(shape)) for name, shape in sorted(self.like.items()))
-
-
-def _kind(shape: Under | Starts | str) -> str:
-    return ANYTHING if isinstance(shape, str) else next(iter(shape.model_fields_set))
-
 
 @dataclass(frozen=True, slots=True)
 class Grant:
@@ -95,7 +85,7 @@ class Grant:
     id: str
     hook: str
     mark: str
-    """The hook, its program and the configuration under which it was given. See `GrantsPart.mark`."""
+    """The hook, its program and the configuration under which it was given. See `GrantsPart`."""
     scope: str
     place: str
     tool: str
@@ -116,7 +106,7 @@ class Grant:
 
     @property
     def form(self) -> Form:
-        """See `Terms.form`."""
+        """The arguments that may differ, and the kinds of their shapes."""
         return tuple(
             (name, ANYTHING if shape == ANYTHING else next(iter(shape))) for name, shape in sorted(self.like.items())
         )
@@ -164,7 +154,9 @@ def _digest(data: bytes) -> bytes:
 
 def equal_part(arguments: Mapping[str, Any], differing: Iterable[str]) -> str:
     """The JSON of the arguments without those that may differ."""
-    kept = {name: value for name, value in arguments.items() if name not in set(differing)}
+    kept = dict(arguments)
+    for name in differing:
+        kept.pop(name, None)
     return json.dumps(kept, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
@@ -341,7 +333,7 @@ def offers(call: ToolCall) -> list[tuple[str, dict[str, Any]]]:
     made = []
     for like in likes:
         equal = json.loads(equal_part(arguments, like))
-        for scope in words.GRANTED_FOR[::2]:
+        for scope in ("session", "project"):
             shown = Grant("", "", "", scope, "", call.tool, json.dumps(equal), like, "", 0, 0, "").shown
             made.append((f"for this {scope}: {shown}", {"for": scope, **({"like": like} if like else {})}))
     return made

@@ -1,5 +1,6 @@
 """`picohook grants`: the calls that approvers have approved in advance."""
 
+import contextlib
 import json
 import time
 from typing import Annotated, Any
@@ -55,20 +56,17 @@ def revoke(
     """End grants now. Calls that run already continue."""
     if bool(ids) == every:
         raise PicohookError("name the grants to revoke, or give --all")
-    store = GrantStore()
-    wanted = [grant.id for grant in store.all()] if every else [*(ids or ())]
-    ended = store.revoke(wanted)
+    with contextlib.closing(GrantStore()) as store:
+        wanted = [grant.id for grant in store.all()] if every else [*(ids or ())]
+        ended = store.revoke(wanted)
     output.line(f"revoked {ended} of {len(wanted)}" if wanted else "No grant holds.")
     if ended < len(wanted):
         raise typer.Exit(1)
 
 
 def _all() -> list[Grant]:
-    store = GrantStore()
-    try:
+    with contextlib.closing(GrantStore()) as store:
         return store.all()
-    finally:
-        store.close()
 
 
 def _ends(grant: Grant) -> str:
