@@ -234,6 +234,10 @@ def _are_exact(values: Iterable[Any]) -> bool:
 _OPTIONS = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_SUBCLASS
 
 
+_COPIED = 1 << 16
+"""The length of a JSON text from which on the system gives it pages of its own, and no memory to those that it has not used."""
+
+
 def encode(value: Any) -> bytes:
     """The value as JSON. Raises `EncodeError` for a value that JSON cannot hold exactly.
 
@@ -267,7 +271,10 @@ def encode_with_parts(value: Any) -> bytes | None:
         data = orjson.dumps(value, option=_OPTIONS)
     except TypeError:
         return None
-    return None if _may_have_null(data) and not _are_exact((value,)) else data
+    if _may_have_null(data) and not _are_exact((value,)):
+        return None
+    # orjson reserves 4 KiB for a short text, and eight times its length for a long one. This one is kept while hooks are asked.
+    return b"%b" % data if len(data) < _COPIED else data
 
 
 @cache

@@ -6,6 +6,7 @@ import dataclasses
 import datetime as dt
 import enum
 import json
+import tracemalloc
 import uuid
 
 import pytest
@@ -217,3 +218,14 @@ def test_every_value_is_sent_as_strict_json_or_not_at_all(value):
     line = b'{"id":1,"result":%s}' % data
     assert decode(line).duplicates.value == 0
     assert json.loads(data) == json.loads(json.dumps(value, default=lambda colour: colour.value))
+
+
+@pytest.mark.parametrize("text", ["short", "long" * 1000])
+def test_a_text_that_is_kept_takes_hardly_more_memory_than_it_is_long(text):
+    tracemalloc.start()
+    try:
+        kept = [encode_with_parts({"text": text, "number": number}) for number in range(100)]
+        taken, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert taken < 100 * (len(kept[0]) + 200) * 2
