@@ -110,7 +110,7 @@ class Judge:
             reading.doubt("The call is too deep to be read.")
         except Exception as error:  # a fault of the reader must not pass a call as safe
             reading.doubt(f"The call cannot be read: {type(error).__name__}.")
-        reading.written = programs.files.texts
+        reading.written = programs.texts
         return reading, places
 
     def judge(

@@ -76,8 +76,8 @@ def found(command: Command) -> list[Word]:
     return [Word(start) for start in starts]
 
 
-def filled(word: Word, found: Word) -> Word:
-    """Returns the word of `find -exec` with a found file in place of `{}`."""
-    if "{}" not in word.text:
+def filled(word: Word, found: Word, mark: str = "{}") -> Word:
+    """Returns the word with a found file in place of the mark."""
+    if mark not in word.text:
         return word
-    return Word(word.text.replace("{}", found.text), found.glob or word.glob, found.inside)
+    return Word(word.text.replace(mark, found.text), found.glob or word.glob, found.inside)

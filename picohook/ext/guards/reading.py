@@ -49,8 +49,6 @@ class Command:
     options: dict[str, str] = field(default_factory=dict)
     """Its options with their values, each short one alone."""
     operands: list[Word] = field(default_factory=list)
-    starts: int = 0
-    """How many of its operands are the subcommand."""
 
     @property
     def line(self) -> str:

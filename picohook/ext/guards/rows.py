@@ -1,65 +1,173 @@
-"""How the words of programs are read. The table is `programs.toml`."""
+"""The table of programs, `programs.toml`: how their words are read, and what they do. Its head says what a row may have."""
 
 from __future__ import annotations
 
 import functools
 import re
 import tomllib
-from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, TypeAdapter, model_validator
+
+from .names import listed
+from .words import Word
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-    from .words import Word
+    from .reading import Command
 
+RUNS = listed("runs")
+"""The kinds of steps that start something. They come before the others."""
+_KINDS = RUNS | listed("acts")
+_WORDS = listed("words")
 _VERSIONED = re.compile(
     r"(python|pypy|perl|ruby|node|php|lua|pip|gcc|g\+\+|clang|bash|pwsh|gawk)[-.]?\d[\d._a-z]*|(ld-linux|mkfs|vim)[-\d._a-z]*"
 )
+_REMOTE = re.compile(r"(?:[\w.-]+@)?[\w.-]+:|(?:rsync|scp|sftp)://")
+FACTS: dict[str, Callable[[Command], bool]] = {
+    "operands": lambda command: bool(command.operands),
+    "several": lambda command: len(command.operands) > 1,
+    "fed": lambda command: command.feed is not None,
+    "piped": lambda command: command.feed is not None and bool(command.feed.commands),
+    "dashes": lambda command: any(word.text == "--" for word in command.words),
+    "remote": lambda command: bool(command.operands) and _REMOTE.match(command.operands[-1].text) is not None,
+    "between": lambda command: any(_REMOTE.match(word.text) for word in command.operands[:-1]),
+}
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """How a program's words are read. See `programs.toml`."""
+def _names(text: str) -> frozenset[str]:
+    return frozenset(text.split("|"))
 
-    name: str
+
+def _conditions(text: str) -> list[tuple[frozenset[str], bool]]:
+    return [(_names(one.removeprefix("!")), not one.startswith("!")) for one in text.split()]
+
+
+Regex = Annotated[re.Pattern[str], BeforeValidator(lambda text: re.compile(text, re.MULTILINE))]
+Names = Annotated[frozenset[str], BeforeValidator(_names)]
+Conditions = Annotated[tuple[tuple[frozenset[str], bool], ...], BeforeValidator(_conditions)]
+
+
+class Step(BaseModel):
+    """One thing that a program does."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    kind: str
+    what: str
+    when: Conditions = ()
+    sub: Conditions = ()
+    match: Regex | None = None
+    tree: Names = frozenset()
+    note: str = ""
+    within: Names = frozenset()
+    default: str = ""
+    words: str = ""
+    language: str = ""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_a_table(cls, given: dict[str, Any]) -> dict[str, Any]:
+        kinds = given.keys() & _KINDS
+        if len(kinds) != 1:
+            raise ValueError(f"a step has one of {', '.join(sorted(_KINDS))}")
+        kind = kinds.pop()
+        made = {
+            {"if": "when", "in": "within", "else": "default", "from": "words"}.get(key, key): value
+            for key, value in given.items()
+        }
+        return {"kind": kind, "what": made.pop(kind), **made}
+
+    @functools.cached_property
+    def skips(self) -> int:
+        """How many operands are the subcommand."""
+        return sum(wanted for _, wanted in self.sub)
+
+    @model_validator(mode="after")
+    def _names_what_there_is(self) -> Step:
+        chosen = self.words if self.kind in {"act", "doubt", "odd"} else self.what
+        odd = {one for one in chosen.split("|") if one and not one.startswith("-")} - _WORDS
+        odd |= {one for names, _ in self.when for one in names if not one.startswith("-")} - FACTS.keys()
+        if odd:
+            raise ValueError(f"{', '.join(sorted(odd))}: there is no such choice of words, and no such fact")
+        return self
+
+    def holds(self, command: Command) -> bool:
+        """Whether the program does it, in this command."""
+        operands = command.operands
+        for at, (names, wanted) in enumerate(self.sub):
+            if (at < len(operands) and operands[at].text in names) is not wanted:
+                return False
+        return all(has(command, names) is wanted for names, wanted in self.when)
+
+
+def has(command: Command, names: frozenset[str]) -> bool:
+    """Whether a command has one of these options, perhaps shortened, or one of these facts is true of it."""
+    options = command.options
+    if not names.isdisjoint(options):
+        return True
+    if any(given[:2] == "--" and given != "--" and any(one.startswith(given) for one in names) for given in options):
+        return True
+    return any(name in FACTS and FACTS[name](command) for name in names)
+
+
+class Row(BaseModel):
+    """How a program's words are read, and what it does. See `programs.toml`."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str = ""
     values: str = ""
     long: tuple[str, ...] = ()
     single: bool = False
-    stop: bool = False
-    subs: int = 0
-    runs: str = ""
-    skip: int = 0
-    assign: bool = False
-    unless: frozenset[str] = frozenset()
-    effect: str = "read-maybe"
-    text: tuple[str, ...] = ()
-    code: tuple[str, ...] = ()
-    output: tuple[str, ...] = ()
+    stop: int = 0
+    ends: str = ""
+    bundle: bool = False
+    plain: Regex | None = None
+    last: Names = frozenset()
+    target: Names = frozenset()
+    files: bool = True
+    does: tuple[Step, ...] = ()
+    nested: bool = False
+
+    @functools.cached_property
+    def runs(self) -> tuple[Step, ...]:
+        """The steps that start something."""
+        return tuple(step for step in self.does if step.kind in RUNS)
+
+    @functools.cached_property
+    def acts(self) -> tuple[Step, ...]:
+        """The other steps."""
+        return tuple(step for step in self.does if step.kind not in RUNS)
+
+    def valued(self, name: str) -> str:
+        """The whole name of a long option that takes a value; empty if this is none."""
+        if name in self.long:
+            return name
+        found = [one for one in self.long if one.startswith(name)] if len(name) > 2 and not self.single else []
+        return found[0] if len(found) == 1 else ""
 
 
-USUAL = Row("")
+USUAL = Row()
 """A program that the table does not have."""
 
 
 @functools.cache
-def table() -> dict[str, Row]:
-    """The rows, by the programs' names."""
-    with Path(__file__).with_name("programs.toml").open("rb") as file:
-        document = tomllib.load(file)
-    rows: dict[str, Row] = {}
-    for name, keys in document.items():
-        if "same_as" in keys:
-            rows[name] = replace(rows[keys["same_as"]], name=keys["same_as"])
-            continue
-        made: dict[str, Any] = {"name": name, **keys}
-        made["long"] = tuple(keys.get("long", ()))
-        made["unless"] = frozenset(keys.get("unless", ()))
-        for key in ("text", "code", "output"):
-            made[key] = tuple(keys.get(key, "").split())
-        rows[name] = Row(**made)
-    return rows
+def table() -> Mapping[str, Row]:
+    """The rows, by the programs' names, and by names with subcommands. Raises `ValueError` if one has a mistake."""
+    document: dict[str, dict[str, Any]] = tomllib.loads(
+        Path(__file__).with_name("programs.toml").read_text(encoding="utf-8")
+    )
+    parents = {name.partition(" ")[0] for name in document if " " in name}
+    made = {
+        name: {**document[keys["same_as"]], "name": keys["same_as"]} if "same_as" in keys else {"name": name, **keys}
+        for name, keys in document.items()
+    }
+    for keys in made.values():
+        keys["nested"] = keys["name"] in parents
+    return TypeAdapter(dict[str, Row]).validate_python(made)
 
 
 def row_of(name: str) -> Row:
@@ -72,103 +180,69 @@ def row_of(name: str) -> Row:
     return row
 
 
-def split(words: Sequence[Word], row: Row) -> tuple[dict[str, str], list[Word]]:
+class Split(NamedTuple):
+    """The words of a command, told apart."""
+
+    options: dict[str, str]
+    operands: list[Word]
+    given: list[tuple[str, Word]]
+    """The options with values, each as often as it is there."""
+
+
+def split(words: Sequence[Word], row: Row) -> Split:
     """Returns the options and the operands of a command's words, of which the first is its name."""
     options: dict[str, str] = {}
     operands: list[Word] = []
+    given: list[tuple[str, Word]] = []
     at, count = 1, len(words)
+
+    def option(name: str, attached: Word | None, *, takes: bool) -> None:
+        nonlocal at
+        value = attached
+        if value is None and takes and at < count:
+            value = words[at]
+            at += 1
+        options.pop(name, None)  # the last one wins: it stands last
+        options[name] = value.text if value else ""
+        if value:
+            given.append((name, value))
+
     while at < count:
         word = words[at]
         text = word.text
+        bundled = at == 1 and row.bundle and text.isalpha()
         at += 1
-        if len(text) < 2 or text[0] != "-":
+        if not bundled and (len(text) < 2 or text[0] != "-" or (row.plain and row.plain.fullmatch(text))):
             operands.append(word)
-            if row.stop:
+            if len(operands) == row.stop:
                 operands += words[at:]
                 break
         elif text == "--":
             options.setdefault("--", "")
             operands += words[at:]
             break
-        elif text[1] == "-" or row.single:
+        elif not bundled and (text[1] == "-" or row.single or text[1:] in row.long):
             name, equals, value = text.partition("=")
-            bare = name.lstrip("-")
-            if not equals and at < count and _takes_value(bare, row):
-                value = words[at].text
-                at += 1
-            options[name] = value
+            dashes, bare = name[: len(name) - len(name.lstrip("-"))], name.lstrip("-")
+            full = row.valued(bare)
+            option(f"{dashes}{full or bare}", _part(word, value) if equals else None, takes=bool(full))
         else:
-            if len(text) > 2:
+            letters = text if bundled else text[1:]
+            if len(letters) > 1 and not bundled:
                 options[text] = ""
-            for place in range(1, len(text)):
-                letter = text[place]
-                if letter in row.values:
-                    value = text[place + 1 :]
-                    if not value and at < count:
-                        value = words[at].text
-                        at += 1
-                    options.pop(f"-{letter}", None)  # the last one wins: it stands last
-                    options[f"-{letter}"] = value
+            for place, letter in enumerate(letters, 1):
+                takes = letter in row.values
+                rest = letters[place:] if takes and not bundled else ""
+                option(f"-{letter}", _part(word, rest) if rest else None, takes=takes)
+                if letter in row.ends:
+                    operands += words[at:]
+                    at = count
+                if rest:
                     break
-                options.pop(f"-{letter}", None)
-                options[f"-{letter}"] = ""
-    return options, operands
+    for name in [name for name in options if name in row.last][:-1]:
+        del options[name]
+    return Split(options, operands, given)
 
 
-def _takes_value(name: str, row: Row) -> bool:
-    if name in row.long:
-        return True
-    return len(name) > 2 and sum(one.startswith(name) for one in row.long) == 1 and not row.single
-
-
-DOCKER_RUN = Row(
-    "docker-run",
-    "vepwuhlmac",
-    (
-        *(
-            "volume",
-            "env",
-            "publish",
-            "workdir",
-            "user",
-            "hostname",
-            "label",
-            "memory",
-            "cpus",
-            "name",
-            "network",
-            "mount",
-            "entrypoint",
-        ),
-        *(
-            "env-file",
-            "add-host",
-            "platform",
-            "cap-add",
-            "cap-drop",
-            "device",
-            "gpus",
-            "ipc",
-            "link",
-            "log-driver",
-            "pid",
-            "pull",
-            "restart",
-        ),
-        *(
-            "runtime",
-            "security-opt",
-            "shm-size",
-            "tmpfs",
-            "ulimit",
-            "volumes-from",
-            "net",
-            "dns",
-            "expose",
-            "health-cmd",
-            "index",
-        ),
-    ),
-    stop=True,
-)
-"""`docker run` and `docker exec`: their options end at the image."""
+def _part(word: Word, text: str) -> Word:
+    return Word(text, word.glob, word.inside, word.variables)

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import code
-from .effects import NOWHERE, without_strings
+from .effects import NOWHERE, Effects
 from .places import host_of
+from .programs import without_strings
 from .reading import Act, Command
 from .words import UNKNOWN, Word
 
@@ -115,7 +116,7 @@ class _Tool:
         text = os.path.expanduser(path) if path.startswith("~") else path
         if text.startswith(("~", "$HOME")):
             text = self.reader.home + text.removeprefix("~").removeprefix("$HOME")
-        target = self.programs.files.places.target(text.replace("\0", "\ufffd"), self.scope.cwds[0], glob="*" in text)
+        target = self.programs.places.target(text.replace("\0", "\ufffd"), self.scope.cwds[0], glob="*" in text)
         self.reading.acts.append(Act(kind, target, None, detail))
 
     def bare(self, kind: str, detail: str = "") -> None:
@@ -176,7 +177,7 @@ class _Tool:
         """Python code."""
         command = Command([Word("python3")], "python3", self.scope.cwds)
         for text in texts:
-            code.note(self.programs, self.reader, command, self.scope, language="python", text=text)
+            code.note(Effects(self.programs, self.reader, command, self.scope), "python", text)
 
     def on_read(self, texts: list[str]) -> None:
         """A file is read."""
@@ -199,7 +200,7 @@ class _Tool:
             (self.call.arguments[one] for one in _CONTENTS[:4] if isinstance(self.call.arguments.get(one), str)),
             UNKNOWN,
         )
-        self.programs.files.texts[self.reading.acts[-1].target.path] = content
+        self.programs.texts[self.reading.acts[-1].target.path] = content
         self.act("memory", texts[0], content)
         self._content()
 
@@ -209,7 +210,7 @@ class _Tool:
             self.on_read(texts)
             return
         self.act("write", texts[0], "edit")
-        self.programs.files.texts[self.reading.acts[-1].target.path] = UNKNOWN
+        self.programs.texts[self.reading.acts[-1].target.path] = UNKNOWN
         new = _strings([self.call.arguments.get(name) for name in _CONTENTS])
         self.act("memory", texts[0], "\n".join(new))
         self._content()
