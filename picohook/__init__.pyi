@@ -9,12 +9,16 @@ from .calls.tool_call import DecidedCall as DecidedCall, ToolRun as ToolRun
 from .config.document import Config as Config
 from .config.problems import Problems as Problems
 from .config.table import Consent as Consent, Table as Table
-from .engine.engine import Engine as Engine
-from .engine.listener import Account as Account, Listener as Listener, RequiredListener as RequiredListener
-from .engine.operation import Operation as Operation
+from .engine.engine import Engine as Engine, EngineSettings as EngineSettings
+from .engine.event_queue import EventOf as EventOf
+from .engine.listener import (
+    Account as Account,
+    Listener as Listener,
+    Operation as Operation,
+    RequiredListener as RequiredListener,
+)
 from .engine.part import Part as Part
 from .engine.resumed import Resumed as Resumed
-from .engine.settings import EngineSettings as EngineSettings, EventOf as EventOf
 from .engine.status import HostStatus as HostStatus, Reloaded as Reloaded
 from .engine.used_pauses import UsedPauses as UsedPauses, UsedPausesFile as UsedPausesFile
 from .errors import (
@@ -65,7 +69,7 @@ from .hooks.base import (
     Question as Question,
     StateChange as StateChange,
 )
-from .hooks.command.command import CommandHook as CommandHook
+from .hooks.command import CommandHook as CommandHook
 from .hooks.function import FunctionHook as FunctionHook
 from .hooks.process import ProcessHook as ProcessHook
 from .hooks.python import PythonHook as PythonHook

@@ -4,8 +4,8 @@ from typing import Any, Unpack
 
 from .calls.model_call import DecidedRequest
 from .calls.tool_call import DecidedCall, OnPause, ToolRun
+from .engine.event_queue import EventOf
 from .engine.resumed import Resumed
-from .engine.settings import EventOf
 from .engine.status import HostStatus, Reloaded
 from .hooks.base import Hook
 from .model.decisions import Outcome

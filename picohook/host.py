@@ -7,8 +7,7 @@ import os
 from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 from .calls.caller import PAUSE_LASTS, Caller, CallSettings
-from .engine.engine import Engine
-from .engine.settings import EngineSettings, Settings
+from .engine.engine import Engine, EngineSettings, Settings
 from .engine.used_pauses import USERS_FILE
 from .errors import PicohookError
 

@@ -51,7 +51,7 @@ class Caller(Asker):
 
     def view(self, kind: type[C]) -> C:
         """Returns another caller with the same hooks and listeners, such as a session's."""
-        made = kind(self._mounted, self._listeners)
+        made = kind(self._mounted)
         made.settings = self.settings
         return made
 
@@ -86,7 +86,12 @@ class Caller(Asker):
         Returns the tool's result; for a denied call, a result that tells the model of the denial. Raises `AbortTurnError`,
         `HardAbortError` or `PausedError` if a hook decides that.
         """
-        return await tool_call.run_tool(await self.decide(call), execute)
+        decided = await self.decide(call)
+        if decided.result is not None:
+            return decided.result
+        with decided.operation.work():
+            value = await tool_call.value_of(execute, decided.call)
+        return await decided.conclude(value)
 
     async def decide_llm(self, request: LLMRequest | Mapping[str, Any]) -> DecidedRequest:
         """Make the half of a model call before the model: before_llm, with its event. Returns the decision.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ..engine.operation import NO_OPERATION
+from ..engine.listener import NO_OPERATION
 from ..errors import PicohookError
 from ..model.payloads import traced
 

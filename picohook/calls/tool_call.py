@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import copy
+import hashlib
 import json
 import time
 from typing import TYPE_CHECKING, Any, TypedDict
@@ -16,17 +17,17 @@ from ..model.conversation import content_of
 from ..model.encoded import CHANGED
 from ..model.payloads import ToolCall, ToolResult, ToolReturn, deep_copy
 from ..model.stages import AFTER_TOOL, BEFORE_TOOL
+from ..protocol.codec import encode
 from ..wire import words
 from .abort import AbortTurnError, hard_abort_in, raise_if_ended
 from .decided import Decided
-from .digest import approved_digest, call_digest
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
     from typing import Self, Unpack
 
     from ..engine.asker import Asker
-    from ..engine.operation import Operation
+    from ..engine.listener import Operation
     from ..model.decisions import Decision, Outcome
     from ..model.trail import OutcomeAction
     from .decided import Took
@@ -49,6 +50,22 @@ class ToolRun(TypedDict, total=False):
     """The time that it ran, in nanoseconds. By default, the time since the decision."""
     error: str | None
     """The error that it raised. An exception given as the result says it by itself."""
+
+
+def call_digest(call: ToolCall) -> bytes:
+    """The digest of a call's bytes. Raises `EncodeError` for a call that has no JSON form."""
+    return hashlib.sha256(encode(call.wire())).digest()
+
+
+def approved_digest(before: Outcome[ToolCall]) -> bytes | None:
+    """The digest of the call that hooks were asked about last; None if the outcome holds another call by now.
+
+    It shows that the tool runs the very call that hooks passed and approvers approved.
+    """
+    shown = before.asked
+    if shown is not None and shown.payload is before.payload:
+        return hashlib.sha256(shown.params()).digest()  # a later change in place is seen before the tool runs
+    return call_digest(before.payload) if before.intact else None
 
 
 class DecidedCall(Decided):
@@ -140,11 +157,9 @@ class DecidedCall(Decided):
         call = self._call = before.payload
         if before.action == words.RESPOND:
             started(self.host, call)
-            if deliver is not None:
-                self.result = await deliver(call, before.result, 0)
-                return
-            ended(self.host, call, before.result, 0)
-            self.result = before.result
+            self.result = before.result if deliver is None else await deliver(call, before.result, 0)
+            if deliver is None:
+                ended(self.host, call, before.result, 0)
             return
         if before.action == words.DENY:
             self.result = denied(self.host, before)
@@ -228,15 +243,6 @@ async def decide(
     decided = DecidedCall(host, payload, took, on_pause)
     await decided.ask()
     return decided
-
-
-async def run_tool(decided: DecidedCall, execute: Callable[[ToolCall], Any]) -> ToolResult:
-    """The tool, and after_tool. The tool runs only the call that guards and approvers saw."""
-    if decided.result is not None:
-        return decided.result
-    with decided.operation.work():
-        value = await value_of(execute, decided.call)
-    return await decided.conclude(value)
 
 
 async def value_of(execute: Callable[[ToolCall], Any], call: ToolCall) -> Any:

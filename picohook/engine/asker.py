@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import anyio
 
@@ -38,7 +38,7 @@ from ..model.stages import (
 )
 from ..wire import words
 from .chain import Chain
-from .operation import NO_OPERATION
+from .listener import NO_OPERATION
 from .resumed import Resumed
 from .seat import seats_named
 from .status import HostStatus
@@ -51,12 +51,11 @@ if TYPE_CHECKING:
     from ..model.decisions import Outcome
     from ..model.spec import Timeouts
     from ..model.stages import Stage
+    from .arrangement import Arrangement
+    from .event_queue import EventOf
     from .lifecycle import MountedHooks
-    from .listener import Listeners
-    from .operation import Operation, OperationKind
-    from .order import Arrangement
+    from .listener import Operation, OperationKind
     from .seat import Seat
-    from .settings import EventOf
     from .tasks import Service
 
 P = TypeVar("P", bound=Payload)
@@ -66,20 +65,17 @@ T = TypeVar("T")
 class Asker:
     """Asks the hooks of one arrangement, and tells them of events. It has no life of its own: the mounted hooks have."""
 
-    def __init__(self, mounted_hooks: MountedHooks, listeners: Listeners) -> None:
+    def __init__(self, mounted_hooks: MountedHooks) -> None:
         self._mounted = mounted_hooks
         self._arrangement: Arrangement = mounted_hooks
         """The hooks that are asked and told."""
-        self._listeners = listeners
+        self._listeners = mounted_hooks.listeners
 
     # Asking.
 
     async def before_llm(self, request: LLMRequest | Mapping[str, Any]) -> Outcome[LLMRequest]:
         """The request to send to the model."""
-        given = BEFORE_LLM.given(request)
-        owners = self._arrangement.owners
-        owners.offered(given)
-        return await self._ask(BEFORE_LLM, given, on_edit=owners.edited)
+        return await self._ask(BEFORE_LLM, BEFORE_LLM.given(request))
 
     async def after_llm(self, response: LLMResponse | Mapping[str, Any]) -> Outcome[LLMResponse]:
         """The response of the model, as hooks leave it."""
@@ -117,9 +113,8 @@ class Asker:
 
     def _owns(self, hook: str, call: ToolCall) -> bool:
         """Whether the hook may answer the call without approval."""
-        mounted = self._arrangement.by_name.get(hook)
-        rule = RespondRule.APPROVE if mounted is None else mounted.hook.spec.respond
-        return rule is RespondRule.OWN and self._arrangement.owners.owns(hook, call)
+        mounted, owners = self._arrangement.by_name.get(hook), self._arrangement.owners
+        return mounted is not None and mounted.hook.spec.respond is RespondRule.OWN and owners.owns(hook, call)
 
     async def approve_tool(self, call: ToolCall | Mapping[str, Any]) -> Outcome[ToolCall]:
         """Whether all approvers say yes. Without approvers, the call is approved."""
@@ -182,7 +177,6 @@ class Asker:
         payload: P,
         resumed: Resumed | None = None,
         *,
-        on_edit: Callable[[Hook, P, P], None] | None = None,
         only: str | None = None,
         encoded: Encoded[P] | None = None,
         within: float = math.inf,
@@ -194,8 +188,7 @@ class Asker:
         seats = generation.seats if only is None else seats_named(only, generation.seats)
         decided: tuple[Seat, ...] = ()
         if resumed is not None:
-            resumed.require_allowed(stage)
-            seats, decided = resumed.seats(seats, arrangement.by_name)
+            seats, decided = resumed.seats(stage, seats, arrangement.by_name)
         account = None
         if listeners.all:
             account = listeners.begin(stage, payload)
@@ -208,9 +201,8 @@ class Asker:
                 encoded = Encoded(payload)
             end = clock() + (within if stage.approves else min(generation.budget, within))
             chain = Chain(stage, encoded, clock, end, account)
-            chain.on_edit = on_edit
-            if stage.approves and only is None:
-                chain.answering = self._mounted.parts.answering
+            if only is None and (stage.approves or stage is BEFORE_LLM):
+                self._complete(cast("Any", chain))
             outcome = await chain.run(seats, decided)
         except BaseException as error:
             if account is not None:
@@ -225,6 +217,14 @@ class Asker:
         if resumed is not None:
             resumed.require_taken(outcome)
         return outcome
+
+    def _complete(self, chain: Chain[Any]) -> None:
+        """Give a chain of approvers the parts that may answer instead, and one of before_llm the owners of tools."""
+        if chain.stage.approves:
+            chain.answering = self._mounted.parts.answering
+        else:
+            self._arrangement.owners.offered(chain.first)
+            chain.on_edit = self._arrangement.owners.edited
 
     def operation(self, kind: OperationKind, payload: Payload) -> Operation:
         """Begin a turn, a model call or a tool call, for the listeners that see them."""
@@ -262,8 +262,8 @@ class Asker:
         """The state of the host and of each hook."""
         hooks = tuple(hook.status() for hook in self.hooks)
         held = self._mounted.containment
-        tier, lacks = ("none", {}) if held is None else (held.tier or "none", dict(held.unable))
-        return HostStatus(hooks, tier, self._mounted.log.failures, lacks)
+        tier, lacks = (None, {}) if held is None else (held.tier, dict(held.unable))
+        return HostStatus(hooks, tier or "none", self._mounted.log.failures, lacks)
 
     @property
     def timeouts(self) -> Timeouts:
@@ -292,19 +292,19 @@ class Asker:
         """
         self._arrangement.require_here()
         kind = known_kind(kind)
-        audience = self._arrangement.audiences[kind]
-        if not audience.hooks and not self._listeners.all:
+        hooks, listeners = self._arrangement.audiences[kind], self._listeners
+        if not hooks and not listeners.all:
             return
         event = Event(kind, payload or {}, meta or (NO_META if about is None else about.meta), about)
-        audience = audience.wanting(event)
-        if audience.in_process or self._listeners.all:
+        hooks = tuple([hook for hook in hooks if (wanted := hook.spec.filter) is None or wanted.matches_event(event)])
+        if listeners.all or not all(hook.takes_bytes for hook in hooks):
             event = event.deep_copy()  # the caller may change its own before the event is handed on
-        for dialect in audience.dialects:
+        for dialect in {hook.spec.events for hook in hooks if not hook.in_process}:
             event.line(dialect)  # encoded now, to raise the caller's mistake: a payload without a JSON form
-        if self._listeners.all:
-            self._listeners.show("happened", event)
-        if audience.hooks or self._listeners.all:
-            self._mounted.events.put(event, audience.hooks)
+        if listeners.all:
+            listeners.show("happened", event)
+        if hooks or listeners.all:
+            self._mounted.events.put(event, hooks)
 
     async def emit_and_wait(self, kind: str, payload: Mapping[str, Any] | None = None, **of: Unpack[EventOf]) -> None:
         """Tell the observers of an event, and wait until each has it.
@@ -331,5 +331,5 @@ class Asker:
                 )
 
         async with anyio.create_task_group() as tasks:
-            for hook in self._arrangement.audiences[known_kind(kind)].hooks:
+            for hook in self._arrangement.audiences[known_kind(kind)]:
                 tasks.start_soon(wait_for, hook)

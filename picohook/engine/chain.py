@@ -19,7 +19,7 @@ from ..model.spec import SYSTEM_SHARE
 from ..model.trail import TrailEntry
 from ..wire import words
 from .apply_decision import apply
-from .trail import NOT_NEEDED, NOT_WAITED_FOR, answered_early, entry_of, left_out, not_asked
+from .trail import entry_of, not_asked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 P = TypeVar("P", bound=Payload)
 
 NEVER = float("inf")
+NOT_WAITED_FOR = "not waited for: another approver denied"
+NOT_NEEDED = "not asked: a part of the host answered"
 ANSWERS_WITHIN = 5.0
 """Seconds in which a part has to answer in place of approvers."""
 _PASSES = (Continue, Modify)
@@ -105,8 +107,8 @@ class Chain(Generic[P]):
                 self.trail.append(self._beside(seat))
                 continue
             seen: P | None = None
-            if seat.filter is None or seat.wants(self.encoded.payload):
-                asked = await self.ask(seat, self.end if seat.has_usual_end else self._end_of(seat))
+            if seat.wants(self.encoded.payload):
+                asked = await self.ask(seat, self._end_of(seat))
                 self.trail.append(asked.entry)
                 if seat.waits_for_person:
                     self.end += asked.entry.duration
@@ -141,9 +143,7 @@ class Chain(Generic[P]):
         retries = 0
         left, degraded = encoded, ""
         while True:
-            deadline, limit = begun + seat.timeout, begun + seat.longest
-            if limit > end or seat.fallback is not None:
-                deadline, limit = seat.deadlines(begun, end)
+            deadline, limit = seat.deadlines(begun, end)
             question = Question(stage, encoded, deadline, limit, begun, retries)
             error = result = failure = answer = None
             try:
@@ -174,9 +174,9 @@ class Chain(Generic[P]):
                         decision, left, result = instead.decision, instead.encoded, instead.result
                         failure, error = None, instead.entry.error
                 ended = clock()
-                seat.failed(stage.name, cause, why, decision.action, ended)
+                hook.failures.add(stage.name, cause, why, decision.action, ended)
             break
-        entry = entry_of(seat, decision, ended - started, error, failure, retries=retries, degraded=degraded)
+        entry = entry_of(seat.name, decision, ended - started, error, failure, retries=retries, degraded=degraded)
         seat.count(stage.name, entry, ended)
         asked = Asked(decision, left, entry, result, answer)
         if self.account is not None:
@@ -245,7 +245,8 @@ class Chain(Generic[P]):
                 self.trail.append(answers[seat.name].entry)
             else:
                 why = NOT_WAITED_FOR if seat in approvers else NOT_NEEDED
-                self.trail.append(left_out(seat, why) if seat in wanting else not_asked(self.stage, seat))
+                left_out = TrailEntry(seat.name, "", error=why)
+                self.trail.append(left_out if seat in wanting else not_asked(self.stage, seat))
         if denied and early is not None:
             return self.outcome(early.entry.hook, early, approved=False)
         for seat in approvers:
@@ -288,9 +289,8 @@ class Chain(Generic[P]):
             except Exception as error:
                 self.trail.append(TrailEntry(name, "", self.clock() - began, failure_policy.describe(error)))
                 continue
-            entry = answered_early(name, decision, self.clock() - began)
-            self.trail.append(entry)
-            return Asked(decision, self.encoded, entry, None, None)
+            self.trail.append(entry_of(name, decision, self.clock() - began, None, None, retries=0))
+            return Asked(decision, self.encoded, self.trail[-1], None, None)
         return None
 
     async def _ask_at_once(self, approvers: Sequence[Seat]) -> dict[str, Asked[P]]:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from ..errors import PicohookError
 from ..model.spec import HookSpec, Timeouts
@@ -32,6 +31,24 @@ if TYPE_CHECKING:
     from .status import HostStatus, Reloaded
 
 
+class Settings(TypedDict, total=False):
+    """The settings that every way to make a host takes by name."""
+
+    logger: Logger | None
+    """Gets the host's log. Without it, log lines go to the standard library's logger `picohook`."""
+    listeners: Iterable[Listener]
+    """The listeners, which see each question, answer and event."""
+    parts: Iterable[Part]
+    """Further parts of the host while it runs, besides those of extensions."""
+
+
+class EngineSettings(Settings, total=False):
+    """The settings of an engine. A configuration gives those that are added here."""
+
+    timeouts: Timeouts | None
+    verify: Verify | None
+
+
 class Engine(Asker):
     """Mounts hooks, and stops them at its end.
 
@@ -54,22 +71,13 @@ class Engine(Asker):
         log = Log(logger)
         parts = [*parts]
         told = Listeners([*(listener for part in parts for listener in part.listeners), *listeners], log)
-        mounted_hooks = MountedHooks(
-            log,
-            timeouts or Timeouts(),
-            verify=verify,
-            notice=told.changed,
-        )
-        super().__init__(mounted_hooks, told)
-        mounted_hooks.told = partial(told.show, "told")
-        mounted_hooks.tap = told.tap
         self.parts = Parts(parts, told)
         """The parts that extensions add to this host."""
-        mounted_hooks.parts = self.parts
+        super().__init__(MountedHooks(log, timeouts or Timeouts(), told, self.parts, verify=verify))
         self.on_change: set[Callable[[StateChange | Outcome[Any] | Reloaded | Proof], None]] = told.on_change
         """Functions that are called at once with each state change of a hook, each reload, each proof of life, and a copy of
         each outcome. They must not block."""
-        self.on_mounted = mounted_hooks.on_seated
+        self.on_mounted = self._mounted.on_seated
         """Functions that are called when other hooks are mounted, and after each reload. They must not block, and not raise."""
         self._waiting = [_as_hook(hook) for hook in hooks]
 
@@ -103,9 +111,7 @@ class Engine(Asker):
 
     async def _begin(self, mounted_hooks: MountedHooks, hooks: list[Hook]) -> None:
         """Mount the hooks that the host was made with, and wait until each can serve or has failed to start."""
-        mounted_hooks.mount(*hooks)
-        for hook in hooks:
-            await mounted_hooks.started(hook)
+        await mounted_hooks.add(*hooks)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -132,18 +138,12 @@ class Engine(Asker):
         if a hook has the name already, `ConfigError` if this host cannot mount it, and `HookCrashedError` if it is `required`
         and does not start.
         """
-        made = _as_hook(_in_session_layer(hook))
-        self._mounted.mount(made)
-        try:
-            await self._mounted.started(made)
-        except BaseException:
-            if made in self.hooks:
-                await self.unmount(made.name)
-            raise
+        await self._mounted.add(_as_hook(_in_session_layer(hook)))
 
     async def unmount(self, name: str) -> None:
         """Take a hook out of every chain at once, then stop it. Its calls in flight fail. Raises `PicohookError` without it."""
-        await self._mounted.unmount(name)
+        self._mounted.require_here()
+        await self._mounted.unmount(self._mounted.find(name).name)
 
     async def reload(self) -> Reloaded:
         """Read the configuration again. Raises `PicohookError` for a host without one."""

@@ -5,27 +5,38 @@ Each hook has a queue of its own behind this one. When that is full, its oldest 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 from ..model.failure_policy import cause, describe
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from ..hooks.base import Hook
     from ..model.events import Event
+    from ..model.payloads import Meta, Payload
     from ..transport.reactor import Reactor
+    from .listener import Listeners
 
 MOST_WAITING = 1024
 """Events that may wait for the event loop's next round. A hook's own queue holds as many."""
 
 
+class EventOf(TypedDict, total=False):
+    """The place of an event."""
+
+    meta: Meta | None
+    """The event's ids. Without it, those of `about`."""
+    about: Payload | None
+    """The payload that the event is about, such as a `ToolCall`. The event takes its meta and its place."""
+
+
 class EventQueue:
     """Hands events on in the event loop's next round, so that `emit` costs its caller very little."""
 
-    def __init__(self, reactor: Reactor, told: Callable[[Event, Sequence[Hook]], None] | None = None) -> None:
+    def __init__(self, reactor: Reactor, listeners: Listeners) -> None:
         self._reactor = reactor
-        self._told = told
+        self._listeners = listeners
         self._waiting: list[tuple[Event, Sequence[Hook]]] = []
 
     def put(self, event: Event, hooks: Sequence[Hook]) -> None:
@@ -40,8 +51,7 @@ class EventQueue:
         """Hand on all waiting events now. If a hook's `notify` raises, the event is dropped and counted as a failure."""
         waiting, self._waiting = self._waiting, []
         for event, hooks in waiting:
-            if self._told is not None:
-                self._told(event, hooks)
+            self._listeners.show("told", event, hooks)
             for hook in hooks:
                 try:
                     hook.notify(event if hook.takes_bytes else event.deep_copy())

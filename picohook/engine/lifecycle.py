@@ -16,23 +16,23 @@ from ..model.spec import OF_SESSION
 from ..model.stages import APPROVE_TOOL
 from ..transport.event_loop import current_reactor
 from ..wire.did_you_mean import nearest
+from .arrangement import Arrangement
 from .event_queue import EventQueue
-from .order import Arrangement, in_order
+from .order import in_order
 from .tasks import Mounted, Service
 from .tool_ownership import Ownership
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Mapping
 
-    from ..hooks.base import Hook, StateChange
-    from ..model.events import Event
+    from ..hooks.base import Hook
     from ..model.payloads import ToolCall
     from ..model.spec import Timeouts
     from ..observe.log import Log
     from ..process.plan import Verify
     from ..process.spawn import HostSpawner
-    from ..protocol.raw_line import RawLine
     from ..transport.reactor import Reactor
+    from .listener import Listeners
     from .part import Parts
 
 T = TypeVar("T")
@@ -49,31 +49,22 @@ class MountedHooks(Arrangement):
     """
 
     def __init__(
-        self,
-        log: Log,
-        timeouts: Timeouts,
-        *,
-        verify: Verify | None,
-        notice: Callable[[StateChange], None],
+        self, log: Log, timeouts: Timeouts, listeners: Listeners, parts: Parts, *, verify: Verify | None
     ) -> None:
-        super().__init__(Ownership())
+        super().__init__(Ownership(), timeouts)
         self.log = log
         self.timeouts = timeouts
+        self.listeners = listeners
+        self.parts = parts
+        """What extensions add to the host."""
         self.sessions: set[Arrangement] = set()
         """The arrangements of sessions that have hooks of their own."""
         self.containment: HostSpawner | None = None
         self._site: HostServices
         self.events: EventQueue
-        self.told: Callable[[Event, Sequence[Hook]], None] | None = None
-        """Called with every event that is sent to hooks, and with these hooks."""
-        self.tap: Callable[[RawLine], None] | None = None
-        """Called with every line that goes to a hook's process or comes from it."""
-        self.parts: Parts
-        """What extensions add to the host."""
         self.on_seated: set[Callable[[], None]] = set()
         """Functions that are called when other hooks are mounted than before."""
         self._verify = verify
-        self._notice = notice
         self._alive: dict[Mounted, HostServices] = {}
         self._services: set[Service[Any]] = set()
         self._reactor: Reactor | None = None
@@ -96,17 +87,18 @@ class MountedHooks(Arrangement):
         """
         self._reactor = current_reactor()
         _running.add(self)
-        self.events = EventQueue(self._reactor, self.told)
+        self.events = EventQueue(self._reactor, self.listeners)
         self.containment = spawner(self._reactor, self.log)
+        has_approver = weakref.WeakMethod(self.has_approver)  # no hook keeps this object alive
         self._site = HostServices(
             self._reactor,
             self.log,
             self.timeouts,
             self.containment,
             self._verify,
-            self._notice,
-            self.tap,
-            _weakly(self),
+            self.listeners.tap,
+            self.listeners.changed,
+            lambda *asked: (ask := has_approver()) is not None and ask(*asked),
             self.parts.find,
         )
 
@@ -221,23 +213,66 @@ class MountedHooks(Arrangement):
         """All hooks of a name whose tasks have not ended."""
         return [one for one in self._alive if one.hook.name == name]
 
-    def mount(self, *hooks: Hook) -> None:
-        """Start hooks, ask them from now on, and send them events. If one cannot be mounted, raises before any is started."""
-        self.require_here()
+    def mount(self, *hooks: Hook, among: Arrangement | None = None) -> None:
+        """Start hooks, ask them from now on, and send them events: by default those of the host, else those of a session.
+
+        If one cannot be mounted, raises before any is started.
+        """
+        place = among or self
+        place.require_here()
         self.require_ended(hooks)
-        names = Counter([*self.by_name, *(hook.name for hook in hooks)])
+        names = Counter([*place.own, *(hook.name for hook in hooks)])
         for hook in hooks:
-            if not hook.name:
+            name = hook.name.removesuffix(OF_SESSION)
+            if not name:
                 raise PicohookError("a hook needs a name")
             if names[hook.name] > 1:
-                raise PicohookError(f"a hook named {hook.name!r} is mounted already")
-            if hook.name.endswith(OF_SESSION):
+                raise PicohookError(f"a hook named {name!r} is mounted already")
+            if place is self and name != hook.name:
                 raise PicohookError(
                     f"a hook cannot be named {hook.name!r}: only the names of a session's own hooks end in {OF_SESSION}"
                 )
-        in_order([*self.hooks, *hooks])
+        own = [*(mounted.hook for mounted in place.own.values()), *hooks]
+        in_order([*place.hooks, *hooks], checked=own)
         self.require_usable(hooks)
-        self.seat({**self.by_name, **{hook.name: self.open(hook) for hook in hooks}})
+        place.seat({**place.own, **{hook.name: self.open(hook) for hook in hooks}})
+
+    async def add(self, *hooks: Hook, among: Arrangement | None = None) -> None:
+        """Mount hooks, and wait until each can serve or its first start has failed. Raises as `mount` does.
+
+        If one is `required` and its first start fails, raises `HookCrashedError`, and mounts none.
+        """
+        self.mount(*hooks, among=among)
+        try:
+            for hook in hooks:
+                await hook.started()
+                if hook.spec.required and hook.error is not None and hook in (among or self).hooks:
+                    why = f"hook {hook.name} is required, and did not start: {hook.error}"
+                    raise HookCrashedError(why, hook=hook.name)
+        except BaseException:
+            await self.take_out(*hooks, among=among)
+            raise
+
+    async def unmount(self, name: str, among: Arrangement | None = None) -> None:
+        """Take a hook out of every chain at once, then stop it. Its calls in flight fail.
+
+        Raises `ConfigError` if another hook is to be asked after it.
+        """
+        place = among or self
+        self.require_here()
+        hook = place.own[name].hook
+        left = [one for one in place.hooks if one is not hook]
+        in_order(left, checked=[one for one in left if one.name in place.own])
+        await self.take_out(hook, among=among)
+
+    async def take_out(self, *hooks: Hook, among: Arrangement | None = None) -> None:
+        """Take those of the hooks that are mounted out of every chain, whatever other hooks need, and stop them."""
+        place = among or self
+        self.events.flush()
+        gone = [mounted for mounted in place.own.values() if mounted.hook in hooks]
+        place.seat({name: mounted for name, mounted in place.own.items() if mounted not in gone})
+        with anyio.CancelScope(shield=True):
+            await self.stop(*gone)
 
     def require_ended(self, hooks: Iterable[Hook]) -> None:
         """Raise `PicohookError` for a hook that is mounted, here or in a session, or that has not ended yet."""
@@ -251,22 +286,6 @@ class MountedHooks(Arrangement):
         problems = [problem for hook in hooks if (problem := hook.problem(self._site)) is not None]
         if problems:
             raise ConfigError(problems)
-
-    async def started(self, hook: Hook) -> None:
-        """Wait until it can serve. Raises `HookCrashedError` if its first start fails and it is `required`."""
-        await hook.started()
-        if hook.spec.required and hook.error is not None and hook in self.hooks:
-            raise HookCrashedError(f"hook {hook.name} is required, and did not start: {hook.error}", hook=hook.name)
-
-    async def unmount(self, name: str) -> None:
-        """Take a hook out of every chain at once, then stop it. Its calls in flight fail."""
-        self.require_here()
-        mounted = self.by_name[self.find(name).name]
-        in_order(hook for hook in self.hooks if hook.name != name)  # raises if another hook's `after` names it
-        self.seat({other: one for other, one in self.by_name.items() if other != name})
-        self._stop(mounted)
-        with anyio.CancelScope(shield=True):
-            await self._stopped(mounted)
 
     def has_approver(self, call: ToolCall, abstaining: Hook | None = None) -> bool:
         """Whether a hook of the host, or of the call's session, is asked to approve the call.
@@ -304,27 +323,24 @@ class MountedHooks(Arrangement):
     def seat(self, mounted: Mapping[str, Mounted], timeouts: Timeouts | None = None) -> None:
         """From now on, ask only these hooks and send events only to them, with these timeouts if they are given."""
         self.events.flush()
-        self.by_name = mounted
+        self.own = self.by_name = mounted
         self.timeouts = timeouts or self.timeouts
         for site in (self._site, *self._alive.values()):
             site.timeouts = self.timeouts
-        self.arrange(in_order(self.hooks), self.timeouts)
+        self.arrange(in_order(self.hooks, checked=()), self.timeouts)
         for session in self.sessions:
-            session.host_changed()
+            session.seat(session.own)
         for call in tuple(self.on_seated):
             call()
 
     def retire(self, mounted: Mounted) -> Service[None]:
         """Stop a hook that is no longer asked, once the chains that may still ask it are over."""
-        generations = [
-            arrangement.generations[stage]
-            for arrangement in (self, *self.sessions)
-            for stage in mounted.hook.spec.asked_at
-        ]
+        stages = mounted.hook.spec.asked_at
+        earlier = [one for place in (self, *self.sessions) for one in place.earlier if one.stage.name in stages]
 
         async def drain_and_stop() -> None:
-            for generation in generations:
-                await generation.drained()
+            for generation in earlier:
+                await generation.over()
             await self.stop(mounted)
 
         return self.begin(drain_and_stop)
@@ -344,17 +360,6 @@ class MountedHooks(Arrangement):
             if not one.ended.is_set():
                 with anyio.move_on_after(3 * one.hook.spec.grace + LAST_RESORT):
                     await one.ended.wait()
-
-
-def _weakly(mounted_hooks: MountedHooks) -> Callable[[ToolCall, Hook | None], bool]:
-    """`MountedHooks.has_approver`, without keeping the object alive."""
-    weak = weakref.ref(mounted_hooks)
-
-    def has_approver(call: ToolCall, abstaining: Hook | None) -> bool:
-        strong = weak()
-        return strong is not None and strong.has_approver(call, abstaining)
-
-    return has_approver
 
 
 def _forked() -> None:

@@ -6,15 +6,16 @@ logged and changes nothing. If a `RequiredListener` raises about a chain that al
 
 from __future__ import annotations
 
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeAlias, TypeVar
 
 from ..model.payloads import Payload
 from ..wire import words
-from .operation import NO_OPERATION, Operations
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+    from contextlib import AbstractContextManager
 
     from ..hooks.base import Hook, StateChange
     from ..model.decisions import Asked, Outcome
@@ -24,11 +25,13 @@ if TYPE_CHECKING:
     from ..model.stages import Stage
     from ..observe.log import Log
     from ..protocol.raw_line import RawLine
-    from .operation import Operation, OperationKind
     from .resumed import Resumed
     from .status import Reloaded
 
 P = TypeVar("P", bound=Payload)
+OperationKind: TypeAlias = Literal["turn", "model_call", "tool_call"]
+
+_NOTHING: Final = nullcontext()
 
 
 class Account(Generic[P]):
@@ -57,6 +60,48 @@ class Account(Generic[P]):
 
     def abandoned(self, error: BaseException) -> None:
         """The chain has ended without an outcome, because its caller was cancelled or the payload has no JSON form."""
+
+
+class Operation:
+    """A listener's view of one turn, model call or tool call: its questions, and the work between them.
+
+    This class does nothing: a listener overrides `current` and `ended`.
+    """
+
+    traceparent = ""
+    """For a turn: the `traceparent` of its payloads and events, unless it is empty."""
+
+    def current(self) -> AbstractContextManager[None]:
+        """A block of its work: a question to hooks, the model, or the tool. There are several, and they may run at once."""
+        return _NOTHING
+
+    def ended(self, action: str = "", error: str = "", payload: Payload | None = None) -> None:
+        """Note the end of the operation. Only the first call counts.
+
+        `action` is what hooks decided. `error` is the kind of an error, such as the name of an exception. `payload` is that of
+        the last stage, with the result.
+        """
+
+    def failed(self, raised: BaseException) -> None:
+        """Note that the operation ended with this exception. A pause does not count as an error."""
+        action = getattr(getattr(raised, "outcome", None), "action", "")
+        self.ended(action, "" if action == words.PAUSE else type(raised).__qualname__)
+
+    def work(self) -> AbstractContextManager[None]:
+        """Like `current`. An exception in the block ends the operation."""
+        return _NOTHING if self is NO_OPERATION else self._work()
+
+    @contextmanager
+    def _work(self) -> Iterator[None]:
+        try:
+            with self.current():
+                yield
+        except BaseException as error:
+            self.failed(error)
+            raise
+
+
+NO_OPERATION: Final = Operation()
 
 
 class Listener:
@@ -270,3 +315,26 @@ class Accounts(Account[P]):
         outcome.action = words.DENY if stage.approves or words.DENY in stage.actions else words.ABORT_TURN
         outcome.approved = False if stage.approves else None
         outcome.reason, outcome.result, outcome.feedback, outcome.hook = self._refusal, None, "", ""
+
+
+class Operations(Operation):
+    """The operations of several listeners. Their errors are logged by `safely`."""
+
+    def __init__(self, operations: Sequence[Operation], safely: Callable[..., Any]) -> None:
+        self._all = operations
+        self._safely = safely
+        self._open = True
+        self.traceparent = next((one.traceparent for one in operations if one.traceparent), "")
+
+    @contextmanager
+    def current(self) -> Iterator[None]:
+        with ExitStack() as stack:
+            for one in self._all:
+                self._safely(lambda one=one: stack.enter_context(one.current()))
+            yield
+
+    def ended(self, action: str = "", error: str = "", payload: Payload | None = None) -> None:
+        if self._open:
+            self._open = False
+            for one in self._all:
+                self._safely(one.ended, action, error, payload)

@@ -5,25 +5,21 @@ from __future__ import annotations
 import heapq
 from graphlib import CycleError, TopologicalSorter
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ..errors import ConfigError, Problem
+from ..model.spec import OF_SESSION
 from ..model.stages import STAGES
 from ..wire import words
 from ..wire.did_you_mean import nearest
-from .generation import Generation
 from .seat import Seat
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from ..hooks.base import Hook
-    from ..model.events import Event
     from ..model.spec import HookSpec, Timeouts
     from ..model.stages import Stage
-    from ..transport.reactor import Reactor
-    from .tasks import Mounted
-    from .tool_ownership import Ownership
 
 LAYERS = ("builtin", "system", "user", "project", "session")
 """Asked in this order."""
@@ -34,36 +30,25 @@ def layer(hook: Hook) -> str:
     return hook.spec.layer or ("builtin" if hook.in_process else "user")
 
 
-def _place(hook: Hook) -> tuple[int, int]:
-    """The position of the hook's file: its layer, and in the layer the depth of its project, the outermost first."""
-    return LAYERS.index(layer(hook)), hook.spec.depth
+def _place(hook: Hook) -> tuple[int, int, bool]:
+    """The position of the hook's file: its layer, and in the layer the depth of its project. A session's own hooks are last."""
+    return LAYERS.index(layer(hook)), hook.spec.depth, hook.name.endswith(OF_SESSION)
 
 
-def in_order(hooks: Iterable[Hook]) -> list[Hook]:
+def in_order(hooks: Iterable[Hook], *, checked: Iterable[Hook] | None = None) -> list[Hook]:
     """The hooks as they are asked: by layer and project, and inside them by `after`, then priority, then name.
 
-    Raises `ConfigError` for an `after` or a `fallback` that cannot be satisfied.
+    Raises `ConfigError` for an `after` or a `fallback` that cannot be satisfied, of all hooks or only of those `checked`.
     """
     by_name = {hook.name: hook for hook in hooks}
-    problems = [problem for hook in by_name.values() for check in _CHECKS for problem in check(hook, by_name)]
+    some = by_name.values() if checked is None else checked
+    problems = [
+        problem for hook in some for check in (_check_after, _check_fallback) for problem in check(hook, by_name)
+    ]
     if problems:
         raise ConfigError(problems)
     places = sorted(by_name.values(), key=_place)
     return [hook for _, here in groupby(places, _place) for hook in _sorted([*here])]
-
-
-def with_session_hooks(hooks: Iterable[Hook], own: Sequence[Hook]) -> list[Hook]:
-    """The hooks of a host in the order they are asked, then the session's own."""
-    return [*in_order(hooks), *_sorted(own)]
-
-
-def check_session_hooks(hooks: Iterable[Hook], own: Sequence[Hook]) -> None:
-    """Raise `ConfigError` if the `after` or the `fallback` of one of a session's own hooks cannot be satisfied."""
-    by_name = {hook.name: hook for hook in (*hooks, *own)}
-    problems = [problem for hook in own for check in _CHECKS for problem in check(hook, by_name)]
-    if problems:
-        raise ConfigError(problems)
-    _sorted(own)
 
 
 def _sorted(hooks: Sequence[Hook]) -> list[Hook]:
@@ -125,9 +110,6 @@ def _check_fallback(hook: Hook, by_name: dict[str, Hook]) -> Iterable[Problem]:
         yield _problem(hook.spec, f"{name!r} is not for {', '.join(lacks)}", "add it to its stages", "fallback")
 
 
-_CHECKS = (_check_after, _check_fallback)
-
-
 def _problem(spec: HookSpec, message: str, hint: str, key: str = "after") -> Problem:
     return Problem(spec.source or "(code)", f"hooks.{spec.name}.{key}", message, hint)
 
@@ -152,68 +134,7 @@ def _seats_at(stage: Stage[Any], ordered: Sequence[Hook], timeouts: Timeouts) ->
     return tuple(seat(hook, own.get(name)) for name, hook in asked.items() if name not in fallbacks.values())
 
 
-class Audience(NamedTuple):
-    """The hooks that are told of one kind of event."""
-
-    hooks: tuple[Hook, ...]
-    dialects: frozenset[str]
-    """The forms in which its processes get events."""
-    filtered: bool
-    """Whether any of them has a filter."""
-    in_process: bool
-    """Whether any of them gets the event itself, and not its line."""
-
-    @classmethod
-    def of(cls, hooks: Iterable[Hook]) -> Audience:
-        """An audience of these hooks."""
-        hooks = tuple(hooks)
-        dialects = frozenset(hook.spec.events for hook in hooks if not hook.in_process)
-        filtered = any(hook.spec.filter is not None for hook in hooks)
-        return cls(hooks, dialects, filtered, not all(hook.takes_bytes for hook in hooks))
-
-    def wanting(self, event: Event) -> Audience:
-        """The hooks among them whose filters match this event."""
-        if not self.filtered:
-            return self
-        return self.of(hook for hook in self.hooks if hook.spec.filter is None or hook.spec.filter.matches_event(event))
-
-
-def audiences(ordered: Sequence[Hook]) -> dict[str, Audience]:
+def audiences(ordered: Sequence[Hook]) -> dict[str, tuple[Hook, ...]]:
     """For each kind of event, the hooks that are told."""
     observed = [(hook, hook.spec.kinds) for hook in ordered]
-    return {kind: Audience.of(hook for hook, kinds in observed if kind in kinds) for kind in words.EVENT_KINDS}
-
-
-class Arrangement:
-    """The hooks of a host or of a session, by name, by stage and by kind of event."""
-
-    session_id = ""
-    """The session that it is for; empty for the host's."""
-
-    def __init__(self, owners: Ownership) -> None:
-        self.owners = owners
-        self.by_name: Mapping[str, Mounted] = {}
-        self.generations = dict.fromkeys(STAGES, Generation())
-        """For each stage, the generation of the chains that begin now."""
-        self.audiences: dict[str, Audience] = {}
-        """For each kind of event, the hooks that are told."""
-
-    @property
-    def hooks(self) -> tuple[Hook, ...]:
-        """The hooks that are asked and told."""
-        return tuple(mounted.hook for mounted in self.by_name.values())
-
-    def arrange(self, ordered: Sequence[Hook], timeouts: Timeouts) -> None:
-        """Ask and tell these hooks from now on. A chain that began before keeps the seats that it has."""
-        seated = seats(ordered, timeouts)
-        for name, stage in STAGES.items():
-            self.generations[name] = self.generations[name].next(stage, seated[name], timeouts)
-        self.audiences = audiences(ordered)
-        self.owners.provide({hook.name: () if hook.shadow else hook.spec.provides for hook in ordered})
-
-    def require_here(self) -> Reactor:
-        """The event loop. Raises `PicohookError` unless these hooks can be asked, and from the current event loop."""
-        raise NotImplementedError
-
-    def host_changed(self) -> None:
-        """Called when the host's hooks or timeouts have changed."""
+    return {kind: tuple([hook for hook, kinds in observed if kind in kinds]) for kind in words.EVENT_KINDS}

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from ..model.filters import Filter
     from ..model.payloads import Payload
     from ..model.trail import TrailEntry
-    from ..observe.metrics import StageMetrics
 
 KEPT_FOR_FALLBACK = 0.25
 """The share of a hook's time that is kept for its fallback."""
@@ -33,10 +32,8 @@ class Seat:
 
     __slots__ = (
         "fallback",
-        "figures",
         "filter",
         "guard",
-        "has_usual_end",
         "hook",
         "is_system",
         "longest",
@@ -61,16 +58,12 @@ class Seat:
         self.filter = filter
         self.fallback = fallback
         """The seat of the hook that decides if this one fails."""
-        self.figures: StageMetrics | None = None
-        """The counters of its answers at this stage."""
         self.shadow = hook.shadow
         """Whether it is asked beside the chain."""
         self.guard = hook.spec.guard and not hook.shadow
         self.is_system = hook.spec.layer == "system"
         """Whether it may take only a part of the chain's time."""
         self.waits_for_person = hook.waits_for_person
-        self.has_usual_end = not (self.is_system or self.waits_for_person)
-        """Whether its time ends with the chain's."""
 
     def fail_late(self) -> NoReturn:
         """Raises the `HookTimeoutError` of a hook that is not asked, because the time of its chain is over."""
@@ -91,24 +84,18 @@ class Seat:
         kept = (deadline - begun) * KEPT_FOR_FALLBACK
         return deadline - kept, limit - kept
 
-    def failed(self, stage: str, failure: str, error: str, action: str, now: float) -> None:
-        """Note that the hook failed, and the action that was taken then."""
-        self.hook.failures.add(stage, failure, error, action, now)
-        self.figures = None  # so that `count` sees its next answer
-
     def count(self, stage: str, entry: TrailEntry, now: float) -> None:
         """Count an answer of the hook, or of its fallback."""
-        figures = self.figures
-        if figures is None:  # at its first question, and after each failure
-            figures = self.hook.metrics.stages[stage]
-            if entry.error is None and not entry.degraded:
-                self.figures = figures
-                self.hook.failures.answered(stage, now)
+        figures, failures = self.hook.metrics.stages[stage], self.hook.failures
         figures.record(entry.duration, entry.action, entry.failure, entry.retries)
-        if entry.error is not None and entry.failure is None and not entry.degraded:
-            self.failed(stage, "edit", entry.error, entry.action, now)
-        if entry.error is not None or entry.action == words.DENY or entry.degraded:
-            figures.record_rare(entry)
+        if entry.error is None and not entry.degraded:
+            if failures.failing:
+                failures.answered(stage, now)
+            if entry.action != words.DENY:
+                return  # as nearly always
+        elif entry.failure is None and not entry.degraded:
+            failures.add(stage, "edit", str(entry.error), entry.action, now)
+        figures.record_rare(entry)
 
     def wants(self, payload: Payload) -> bool:
         """Whether the hook is asked about this payload."""

@@ -14,12 +14,8 @@ if TYPE_CHECKING:
     from .seat import Seat
 
 
-NOT_WAITED_FOR = "not waited for: another approver denied"
-NOT_NEEDED = "not asked: a part of the host answered"
-
-
 def entry_of(
-    seat: Seat,
+    name: str,
     decision: Decision,
     duration: float,
     error: str | None,
@@ -28,15 +24,15 @@ def entry_of(
     retries: int,
     degraded: str = "",
 ) -> TrailEntry:
-    """Returns the entry of a hook that was asked. `failure` is the kind of its failure, for which `decision` was taken."""
+    """Returns the entry of a hook or part. `failure` is the kind of its failure, for which `decision` was taken."""
     # By position: an object made by keywords costs twice as much.
     if decision is CONTINUE and error is None and not (retries or degraded):
-        return TrailEntry(seat.name, words.CONTINUE, duration)  # as nearly always
+        return TrailEntry(name, words.CONTINUE, duration)  # as nearly always
     reason = "" if failure else decision.reason
     severity = decision.severity if isinstance(decision, Deny) else ""
     grant = decision.grant if isinstance(decision, Approve) and not degraded else None
     return TrailEntry(
-        seat.name,
+        name,
         decision.action,
         duration,
         error,
@@ -55,15 +51,3 @@ def not_asked(stage: Stage[Any], seat: Seat) -> TrailEntry:
     """The entry of a hook whose filter does not match. Counts it as skipped."""
     seat.hook.metrics.stages[stage.name].skipped += 1
     return TrailEntry(seat.name, "", skipped=True)
-
-
-def left_out(seat: Seat, why: str) -> TrailEntry:
-    """The entry of an approver that was not asked, or whose answer was not waited for."""
-    return TrailEntry(seat.name, "", error=why)
-
-
-def answered_early(name: str, decision: Approve | Deny, duration: float) -> TrailEntry:
-    """The entry of a part that answered in place of approvers."""
-    severity = decision.severity if isinstance(decision, Deny) else ""
-    action, notes, reason = decision.action, decision.notes, decision.reason
-    return TrailEntry(name, action, duration, notes=notes, reason=reason, severity=severity)

@@ -10,6 +10,7 @@ import anyio
 from ..model.payloads import Payload
 from ..observe.failure_log import FailureLog
 from ..observe.metrics import HookMetrics
+from ..process.spawn import ProcessServices
 from .time_limit import TimeLimit
 
 if TYPE_CHECKING:
@@ -20,14 +21,9 @@ if TYPE_CHECKING:
     from ..model.encoded import Encoded
     from ..model.events import Event
     from ..model.payloads import ToolCall
-    from ..model.spec import HookSpec, Parts, Timeouts
+    from ..model.spec import HookSpec, Parts
     from ..model.stages import Stage
     from ..model.trail import TrailEntry
-    from ..observe.log import Log
-    from ..process.plan import Verify
-    from ..process.spawn import Spawner
-    from ..protocol.raw_line import RawLine
-    from ..transport.reactor import Reactor
 
 P = TypeVar("P", bound=Payload)
 Q = TypeVar("Q")
@@ -78,21 +74,11 @@ class StateChange:
 
 
 @dataclass(slots=True)
-class HostServices:
+class HostServices(ProcessServices):
     """The parts of a host that a mounted hook uses."""
 
-    reactor: Reactor
-    log: Log
-    timeouts: Timeouts
-    """The host's defaults. A reload may replace them."""
-    spawner: Spawner
-    """Starts processes."""
-    verify: Verify | None = None
-    """Called before every start of a process. It raises if the process must not run."""
     notice: Callable[[StateChange], None] | None = None
     """Called with each new state of the hook."""
-    tap: Callable[[RawLine], None] | None = None
-    """Called with every line to and from a process."""
     has_approver: Callable[[ToolCall, Hook | None], bool] = lambda _call, _abstaining: False
     """Whether a hook is asked to approve the call. Given a hook that abstains, hooks that may abstain too do not count."""
     find_part: Callable[[type[Any]], Any] = lambda _: None

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from ..errors import HookRefusedError, HookReplyError
 from ..model.decisions import CONTINUE
 from ..model.replies import read_decision
 from ..process.advice import advice
-from ..process.start_turns import StartTurns
+from ..process.restart import StartTurns
 from ..process.states import HookState
 from ..process.supervisor import Supervisor
 from ..wire import words
-from .base import Hook, HookStatus, StateChange
+from .base import Hook, StateChange
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from ..model.spec import Parts
     from ..model.stages import Stage
     from ..protocol.messages import Reply
-    from .base import HostServices, Question
+    from .base import HookStatus, HostServices, Question
 
 
 def start_turns(host: HostServices) -> StartTurns:
@@ -44,16 +45,7 @@ class ProcessHook(Hook):
     def open(self, host: HostServices) -> None:
         self._host = host
         self._supervisor = Supervisor(
-            self.spec,
-            host.reactor,
-            host.spawner,
-            host.shared(start_turns),
-            log=host.log,
-            read=self._read,
-            hello_timeout=lambda: self.spec.hello_timeout or host.timeouts.hello,
-            verify=host.verify,
-            on_state=self._on_state,
-            tap=host.tap,
+            self.spec, host, host.shared(start_turns), read=self._read, on_state=self._on_state
         )
 
     @property
@@ -135,18 +127,11 @@ class ProcessHook(Hook):
 
     def status(self) -> HookStatus:
         supervisor = self._supervisor
-        counters = supervisor.counters
-        return HookStatus(
-            self.name,
-            supervisor.state.value,
+        return replace(
+            super().status(),
+            state=supervisor.state.value,
             pid=supervisor.pid,
             starts=supervisor.starts,
-            calls=counters.calls,
-            failures=self.metrics.failures,
-            timeouts=counters.timeouts,
-            dropped_lines=counters.dropped_lines,
-            dropped_events=counters.dropped_events,
-            last_error=self.failures.last,
             containment=supervisor.containment,
-            stages=self.metrics.wire(),
+            **asdict(supervisor.counters),
         )

@@ -25,7 +25,7 @@ from .queued_events import QueuedEventsHook
 if TYPE_CHECKING:
     from collections.abc import Coroutine
     from pathlib import Path
-    from types import CodeType, ModuleType
+    from types import ModuleType
 
     from ..model.decisions import Decision
     from ..model.spec import HookSpec
@@ -115,37 +115,23 @@ class PythonHook(FunctionHook):
             found = _import_source(file, source)
         for step in path.split("."):
             if not hasattr(found, step):
-                raise PicohookError(_absent(name if file is None else file.name, found, step))
+                near = nearest(step, dir(found))
+                hint = f" (did you mean {near}?)" if near else ""
+                raise PicohookError(f"{name if file is None else file.name} has no {step}{hint}")
             found = getattr(found, step)
         return found() if inspect.isclass(found) else found
 
 
-def _absent(module: str, found: Any, name: str) -> str:
-    near = nearest(name, dir(found))
-    return f"{module} has no {name}" + (f" (did you mean {near}?)" if near else "")
-
-
-class _Loader(SourceFileLoader):
-    """Runs the verified source. It does not read the file again, and uses no cache."""
-
-    def __init__(self, name: str, path: str, source: bytes) -> None:
-        super().__init__(name, path)
-        self._source = source
-
-    def get_code(self, fullname: str) -> CodeType:
-        code: CodeType = self.source_to_code(self._source, self.get_filename(fullname))
-        return code
-
-
 def _import_source(file: Path, source: bytes) -> ModuleType:
+    """Runs the verified source. The file is not read again, and no cache is used."""
     name = f"picohook_hook_{hashlib.sha256(os.fsencode(file)).hexdigest()[:16]}"
     package = [str(file.parent)] if file.name == "__init__.py" else None
-    loader = _Loader(name, str(file), source)
+    loader = SourceFileLoader(name, str(file))
     found = importlib.util.spec_from_file_location(name, file, loader=loader, submodule_search_locations=package)
     assert found is not None
     module = importlib.util.module_from_spec(found)
     sys.modules[name] = module  # dataclasses and pickle look up their module there
-    loader.exec_module(module)
+    exec(loader.source_to_code(source, str(file)), module.__dict__)  # noqa: S102 - it is a hook of the configuration
     return module
 
 

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import anyio
 
 from ..model import failure_policy
 from ..wire import words
-from .base import Hook, HookStatus
+from .base import Hook
 
 if TYPE_CHECKING:
     from ..model.events import Event
-    from .base import HostServices
+    from .base import HookStatus, HostServices
 
 WAITING = 1024
 """The most events in a queue."""
@@ -118,12 +119,5 @@ class QueuedEventsHook(Hook):
         return self._done >= number
 
     def status(self) -> HookStatus:
-        return HookStatus(
-            self.name,
-            "ready",
-            calls=sum(stage.executions for stage in self.metrics.stages.values()),
-            failures=self.metrics.failures,
-            dropped_events=self._dropped,
-            last_error=self.failures.last,
-            stages=self.metrics.wire(),
-        )
+        calls = sum(stage.executions for stage in self.metrics.stages.values())
+        return replace(super().status(), calls=calls, dropped_events=self._dropped)

@@ -98,7 +98,7 @@ OF_SESSION = "@session"
 
 KINDS = {
     "command": "picohook.hooks.process:ProcessHook",
-    "run": "picohook.hooks.command.command:CommandHook",
+    "run": "picohook.hooks.command:CommandHook",
     "python": "picohook.hooks.python:PythonHook",
 }
 """The core's kinds of hook: the key that says what a hook runs, and the class of the hook. Extensions have more."""

@@ -7,14 +7,16 @@ import shutil
 import stat
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-from ..errors import HookCrashedError
+from ..errors import HookCrashedError, HookTimeoutError
 from ..wire.platforms import runs_descriptors
 from ..wire.regular_files import identity, open_regular
 from .advice import missing_file, missing_program
 from .environment import environment, search_path
+from .threads import FileThreads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
     Verify = Callable[[HookSpec], Seen | None]
     """Raises if a hook must not run with its files as they are. It is called in a thread, before the start. Unless it returned
     None, it is called again before the hook is asked anything, and must return the same."""
+
+T = TypeVar("T")
 
 _SHEBANG_LIMIT = 256
 _COMPILED = b"\x7fELF"
@@ -78,6 +82,44 @@ class Plan:
         """Close the program."""
         if self.program is not None:
             self.program.close()
+
+
+class Planner:
+    """Plans the starts of one hook's command, and verifies its files before each start and after it, in threads.
+
+    `trusted` is the hook whose files are verified, if the command is only a part of it.
+    """
+
+    def __init__(self, spec: HookSpec, verify: Verify | None, trusted: HookSpec | None = None) -> None:
+        self._spec, self._verify, self._trusted = spec, verify, trusted or spec
+        self._files = FileThreads()
+
+    async def plan(self, deadline: float) -> tuple[Seen | None, Plan]:
+        """The files that were verified, and the plan.
+
+        Raises the errors of `plan` and of the verification, `HookTimeoutError` at the deadline, and `NoThreadError`.
+        """
+        return await self._aside(self._verify_and_plan, deadline)
+
+    async def require_unchanged(self, seen: Seen | None, deadline: float) -> None:
+        """Verify again: a script started by its path may not be the one that was verified.
+
+        Raises `ChangedError` if the files are others than `seen`, and the errors of `plan`.
+        """
+        if seen is not None and self._verify is not None:
+            now = await self._aside(partial(self._verify, self._trusted), deadline)
+            if now != seen:
+                raise ChangedError(self._spec.name)
+
+    def _verify_and_plan(self) -> tuple[Seen | None, Plan]:
+        seen = None if self._verify is None else self._verify(self._trusted)
+        return seen, plan(self._spec, os.environ, seen)
+
+    async def _aside(self, work: Callable[[], T], deadline: float) -> T:
+        try:
+            return await self._files.run(work, deadline)
+        except TimeoutError:
+            raise HookTimeoutError("its files could not be read in time", hook=self._spec.name) from None
 
 
 def plan(spec: HookSpec, environ: Mapping[str, str], seen: Seen | None = None) -> Plan:

@@ -1,18 +1,30 @@
-"""Limits restarts of a hook's process: with growing delays, and no more than `max_starts` starts within a window."""
+"""Limits starts: restarts of one hook by growing delays and a number in a window, and starts at once of all hooks of a host."""
 
 from __future__ import annotations
 
 import random
 from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING
 
+import anyio
+
+from ..wire.platforms import processors
+
 if TYPE_CHECKING:
+    from collections.abc import Hashable
+
     from ..model.spec import RestartPolicy
+    from ..transport.reactor import Alarm, Reactor
 
 BACKOFF_FIRST = 0.05
 BACKOFF_MOST = 5.0
 STABLE = 10.0
 """A process that lived for this many seconds was not part of a crash loop."""
+LEAST, FOR_EACH_PROCESSOR = 8, 8
+"""The number of starts that run at once."""
+TURN = 1.0
+"""Seconds after which a turn is over: the hook then waits for something else than a processor, such as a network."""
 
 
 class RestartBudget:
@@ -50,3 +62,26 @@ class RestartBudget:
         self._starts.clear()
         self.failures = 0
         self.given_up = False
+
+
+class StartTurns:
+    """The turns of one host. A start has its turn from the reading of its files to the answer to hello."""
+
+    def __init__(self, reactor: Reactor) -> None:
+        self._reactor = reactor
+        self._free = anyio.Semaphore(max(LEAST, FOR_EACH_PROCESSOR * processors()), fast_acquire=True)
+        self._given: dict[Hashable, Alarm] = {}
+        """The starts that have their turn. Each alarm ends one."""
+
+    async def take(self, start: Hashable) -> None:
+        """Wait until it is the turn of this start. Call `over` afterwards."""
+        await self._free.acquire()
+        alarm = self._given[start] = self._reactor.alarm(partial(self.over, start))
+        alarm.set(self._reactor.now() + TURN)
+
+    def over(self, start: Hashable) -> None:
+        """Give the turn of this start to the next one. Does nothing if the turn is over already."""
+        alarm = self._given.pop(start, None)
+        if alarm is not None:
+            alarm.off()
+            self._free.release()

@@ -1,14 +1,19 @@
-"""The interface between a `Child` and the tiers of containment (`picohook.contain`), which start processes."""
+"""The parts of a host that its processes use. `picohook.contain` has the tiers of containment, which start them."""
 
 from __future__ import annotations
 
 import errno
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from .plan import Plan
+    from ..model.spec import Timeouts
+    from ..observe.log import Log
+    from ..protocol.raw_line import RawLine
+    from ..transport.reactor import Reactor
+    from .plan import Plan, Verify
 
     Streams = tuple[int, int, int]
 
@@ -71,3 +76,19 @@ class Spawner(Protocol):
 
         Raises `OSError`, `ValueError` or `TimeoutError`. After an error or a cancellation no process is left.
         """
+
+
+@dataclass(slots=True)
+class ProcessServices:
+    """The parts of a host that its processes use."""
+
+    reactor: Reactor
+    log: Log
+    timeouts: Timeouts
+    """The host's defaults. A reload may replace them."""
+    spawner: Spawner
+    """Starts processes."""
+    verify: Verify | None = None
+    """Called before every start of a process. It raises if the process must not run."""
+    tap: Callable[[RawLine], None] | None = None
+    """Called with every line to and from a process."""

@@ -13,9 +13,7 @@
 
 from __future__ import annotations
 
-import os
 import signal
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -26,10 +24,10 @@ from ..wire.platforms import is_ending
 from ..wire.text import last_words
 from .advice import advice
 from .child import Child, SpawnDelayedError
-from .plan import ChangedError, plan
+from .plan import ChangedError, Planner
 from .restart import RestartBudget
 from .states import HookState, step
-from .threads import FileThreads, NoThreadError
+from .threads import NoThreadError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,13 +35,11 @@ if TYPE_CHECKING:
     from ..model.decisions import Decision
     from ..model.spec import HookSpec
     from ..model.stages import Stage
-    from ..observe.log import Log
     from ..protocol.messages import Reply
-    from ..protocol.raw_line import RawLine
-    from ..transport.reactor import Reactor, Waiter
-    from .plan import Plan, Seen, Verify
-    from .spawn import Spawner
-    from .start_turns import StartTurns
+    from ..transport.reactor import Waiter
+    from .plan import Plan, Seen
+    from .restart import StartTurns
+    from .spawn import ProcessServices
 
 START_WAIT = 10.0
 """Seconds that the system may take to start a process. The time for its hello begins afterwards."""
@@ -66,7 +62,9 @@ class _Life:
         self.program = ""
         self.missing = ""
         """Advice about a file that its command names and that does not exist."""
-        self.pid = 0
+        self.child: Child
+        """Set when it is started, with its channel."""
+        self.channel: Channel | None = None
         self.over = False
         self.fault = ""
         """The fault that made it useless; empty if it ended by itself or was stopped."""
@@ -91,17 +89,13 @@ class Supervisor:
     def __init__(
         self,
         spec: HookSpec,
-        reactor: Reactor,
-        spawner: Spawner,
+        host: ProcessServices,
         turns: StartTurns,
         *,
-        log: Log,
         read: Callable[[Stage[Any], Reply], Decision],
-        hello_timeout: Callable[[], float],
-        verify: Verify | None = None,
-        on_state: Callable[[HookState], None] | None = None,
-        tap: Callable[[RawLine], None] | None = None,
+        on_state: Callable[[HookState], None],
     ) -> None:
+        """`read` returns the decision in a reply."""
         self.spec = spec
         self.state = HookState.STARTING
         self.channel: Channel | None = None
@@ -110,16 +104,13 @@ class Supervisor:
         self.last_error: HookError | None = None
         self.first_attempt = anyio.Event()
         """Set when the first start has succeeded or failed."""
-        self._reactor = reactor
-        self._spawner = spawner
+        self._host = host
+        self._now = host.reactor.now
+        self._log = host.log
         self._turns = turns
-        self._log = log
         self._read = read
-        self._hello_timeout = hello_timeout
-        self._verify = verify
-        self._on_state = on_state
-        self._files = FileThreads()
-        self._tap = tap
+        self._on_state: Callable[[HookState], None] | None = on_state
+        self._planner = Planner(spec, host.verify)
         self._life: _Life | None = None
         self._child: Child | None = None
         self._budget = RestartBudget(spec.restart)
@@ -142,7 +133,7 @@ class Supervisor:
         while self.channel is None:
             if self.state in {HookState.FAILED, HookState.STOPPING, HookState.STOPPED}:
                 raise self._unavailable()
-            waiter = self._reactor.waiter()
+            waiter = self._host.reactor.waiter()
             self._waiting[waiter] = None
             try:
                 await waiter.wait(deadline)
@@ -163,7 +154,7 @@ class Supervisor:
     def restart(self) -> None:
         """End the running process, and start the next one. Calls in flight fail."""
         if self._life is not None and not self._life.over:
-            self._life.error = HookCrashedError("it was restarted", hook=self.spec.name)
+            self._life.error = self._crashed("it was restarted")
             self._over(self._life, "")
         self.reset()
 
@@ -182,23 +173,23 @@ class Supervisor:
         """Start, serve and restart until stopped. If cancelled, this still ends its process."""
         try:
             while not self._stopping:
-                if self._budget.allows(self._reactor.now()):
+                if self._budget.allows(self._now()):
                     try:
                         await self._serve_once()
                         continue
                     except Exception as error:  # no error here may reach the embedder's task group
-                        self.last_error = HookCrashedError(f"its supervisor broke: {error!r}", hook=self.spec.name)
+                        self.last_error = self._crashed(f"its supervisor broke: {error!r}")
                 if not self._stopping:
                     self._give_up()
-                    await self._sleep(None)
+                    await self._sleep()
         finally:
             if self.state is not HookState.FAILED or self._stopping:
                 self._enter(HookState.STOPPED)
             self._on_state = None
-            del self._read, self._hello_timeout  # they hold the hook, which holds this object
+            del self._read  # it holds the hook, which holds this object
 
     async def _serve_once(self) -> None:
-        life = self._life = _Life(self._reactor.now())
+        life = self._life = _Life(self._now())
         try:
             error = await self._run_process(life)
         finally:
@@ -206,12 +197,12 @@ class Supervisor:
         if self._stopping:
             return
         budget = self._budget
-        budget.ended(life.began, self._reactor.now())
+        budget.ended(life.began, self._now())
         again = budget.failures > 1 and str(error) == str(self.last_error)
         logged = life.logged == str(error)
         self.last_error = error
         (self._log.info if again or logged else self._log.warning)("ended", why=str(error))
-        if not budget.allows(self._reactor.now()):
+        if not budget.allows(self._now()):
             self._give_up()
             return
         self._enter(HookState.BACKOFF)
@@ -224,49 +215,45 @@ class Supervisor:
             self._enter(HookState.FAILED)
             self._log.error("failed: it is not started again until it is reset", why=str(self.last_error))
 
-    async def _sleep(self, delay: float | None) -> None:
+    async def _sleep(self, delay: float | None = None) -> None:
         """Wait until this task is woken or the delay is over."""
-        if delay is None:
+        with anyio.move_on_after(delay):
             await self._wake.wait()
-        else:
-            with anyio.move_on_after(delay):
-                await self._wake.wait()
         if self._wake.is_set():
             self._wake = anyio.Event()
 
     async def _run_process(self, life: _Life) -> HookError:
         """Run one process from its start to its end. Returns the reason why it ended."""
         self._enter(HookState.STARTING)
-        started: tuple[Child, Channel] | None = None
         try:
             with life.starting:
                 await self._turns.take(life)
-                life.began = self._reactor.now()
-                seen, planned = await self._prepare()
-                started = await self._spawn(life, planned)
+                life.began = self._now()
+                seen, planned = await self._plan()
+                await self._spawn(life, planned)
         except TimeoutError:
-            return HookCrashedError("was not started in time", hook=self.spec.name)
+            return self._crashed("was not started in time")
         except (SpawnDelayedError, NoThreadError) as error:
-            return HookCrashedError(f"cannot be started now: {error}", hook=self.spec.name)
+            return self._crashed(f"cannot be started now: {error}")
         except ChangedError as error:
-            self._budget.started(self._reactor.now())
+            self._budget.started(self._now())
             return error
         except PicohookError as error:
             self._budget.given_up = True
-            return error if isinstance(error, HookError) else HookCrashedError(str(error), hook=self.spec.name)
+            return error if isinstance(error, HookError) else self._crashed(str(error))
         except Exception as error:  # from the embedder's check, or unforeseen
             self._budget.given_up = True
-            return HookCrashedError(f"cannot be started: {error!r}", hook=self.spec.name)
-        if started is None:
-            return life.error or HookCrashedError("it is being stopped", hook=self.spec.name)
-        child, channel = started
+            return self._crashed(f"cannot be started: {error!r}")
+        if life.channel is None:
+            return life.error or self._crashed("it is being stopped")
         try:
             with life.greeting:
                 try:
-                    await channel.hello(self.spec.modes, self._reactor.now() + self._hello_timeout())
-                    await self._verify_again(seen)
+                    patience = self.spec.hello_timeout or self._host.timeouts.hello
+                    await life.channel.hello(self.spec.modes, self._now() + patience)
+                    await self._require_unchanged(seen)
                     if not life.over:
-                        self.channel = channel
+                        self.channel = life.channel
                     life.ready = True
                 except HookError as error:
                     life.error = error
@@ -274,58 +261,50 @@ class Supervisor:
             self._turns.over(life)
             if not (life.over or self._stopping):
                 self._enter(HookState.READY)
-                self._log.info("ready", pid=child.pid)
+                self._log.info("ready", pid=life.child.pid)
             while not life.over and not self._stopping:
-                await self._sleep(None)
+                await self._sleep()
         finally:
             self.channel = None
             with anyio.CancelScope(shield=True):
-                ended = await self._end(life, child, channel)
+                ended = await self._end(life, life.child, life.channel)
         return ended
 
-    async def _prepare(self) -> tuple[Seen | None, Plan]:
+    async def _plan(self) -> tuple[Seen | None, Plan]:
         try:
-            return await self._files.run(self._verify_and_plan, self._reactor.now() + START_WAIT)
-        except TimeoutError:
-            self._budget.started(self._reactor.now())  # counted, else a file system that hangs is tried for ever
-            raise SpawnDelayedError("its files could not be read in time") from None
+            return await self._planner.plan(self._now() + START_WAIT)
+        except HookTimeoutError as error:
+            self._budget.started(self._now())  # counted, else a file system that hangs is tried for ever
+            raise SpawnDelayedError(str(error)) from None
 
-    def _verify_and_plan(self) -> tuple[Seen | None, Plan]:
-        """Check whether the hook may run, and plan its start. Returns the files that were checked, and the plan."""
-        seen = None if self._verify is None else self._verify(self.spec)
-        return seen, plan(self.spec, os.environ, seen)
-
-    async def _verify_again(self, seen: Seen | None) -> None:
-        """Check the files again: a script started by its path may not be the one that was checked. Raises `HookError`."""
-        if self._verify is None or seen is None:
-            return
+    async def _require_unchanged(self, seen: Seen | None) -> None:
+        """Verify the files again. Raises `HookError`."""
         try:
-            now = await self._files.run(partial(self._verify, self.spec), self._reactor.now() + START_WAIT)
-        except TimeoutError:
-            raise HookCrashedError("its files could not be read in time", hook=self.spec.name) from None
-        except NoThreadError as error:
-            raise HookCrashedError(f"its files could not be read: {error}", hook=self.spec.name) from None
+            await self._planner.require_unchanged(seen, self._now() + START_WAIT)
         except HookError:
             raise
+        except NoThreadError as error:
+            raise HookCrashedError(f"its files could not be read: {error}", hook=self.spec.name) from None
         except Exception as error:  # from the embedder's check
             self._budget.given_up = True
-            why = str(error) if isinstance(error, PicohookError) else repr(error)
-            raise HookCrashedError(why, hook=self.spec.name) from None
-        if now != seen:
-            raise ChangedError(self.spec.name)
+            raise self._crashed(str(error) if isinstance(error, PicohookError) else repr(error)) from None
 
-    async def _spawn(self, life: _Life, planned: Plan) -> tuple[Child, Channel]:
+    def _crashed(self, why: str) -> HookCrashedError:
+        return HookCrashedError(why, hook=self.spec.name)
+
+    async def _spawn(self, life: _Life, planned: Plan) -> None:
         def exited() -> None:
             channel.drain()
             if not channel.end_is_explained():
                 self._over(life, "")
 
+        host = self._host
         try:
             child = await Child.start(
-                self._reactor,
-                self._spawner,
+                host.reactor,
+                host.spawner,
                 planned,
-                deadline=self._reactor.now() + START_WAIT,
+                deadline=self._now() + START_WAIT,
                 name=self.spec.name,
                 log=self._log,
                 on_exit=exited,
@@ -333,7 +312,7 @@ class Supervisor:
         finally:
             planned.close()
         channel = Channel(
-            self._reactor,
+            host.reactor,
             child.stdout,
             child.stdin,
             name=self.spec.name,
@@ -343,13 +322,13 @@ class Supervisor:
             on_fault=lambda fault: self._over(life, fault),
             max_line=self.spec.max_line_bytes,
             max_in_flight=self.spec.max_in_flight,
-            tap=self._tap,
+            tap=host.tap,
         )
-        self._child = child
-        life.pid, life.program, life.missing = child.pid, planned.argv[0], planned.missing
-        self._budget.started(self._reactor.now())
+        self._child = life.child = child
+        life.channel = channel
+        life.program, life.missing = planned.argv[0], planned.missing
+        self._budget.started(self._now())
         self.starts += 1
-        return child, channel
 
     def _over(self, life: _Life, fault: str) -> None:
         """Note that this process no longer serves. The callbacks of its channel and its child call this.
@@ -370,7 +349,7 @@ class Supervisor:
         polite = not life.over
         if polite:
             self._enter(HookState.STOPPING)
-            await channel.flushed(self._reactor.now() + grace)
+            await channel.flushed(self._now() + grace)
         elif life.fault in PIPE_ENDS and not child.exited.is_set():
             with anyio.move_on_after(EXIT_WAIT):
                 await child.exited.wait()
@@ -393,7 +372,7 @@ class Supervisor:
     def _why(self, life: _Life, child: Child, *, signalled: bool = False) -> HookError:
         """The reason why the process ended. `signalled`: the host has sent a signal, so it caused an end by TERM or KILL."""
         if not life.over:
-            return HookCrashedError("it is being stopped", hook=self.spec.name)
+            return self._crashed("it is being stopped")
         ours = signalled and child.exit_code in {-signal.SIGTERM, -signal.SIGKILL}
         by_itself = child.exited.is_set() and (not life.fault or (life.fault in PIPE_ENDS and not ours))
         ended = f"it {child.describe_exit()}" if by_itself else f"{life.fault}, and was killed"
@@ -413,7 +392,7 @@ class Supervisor:
 
     def _unavailable(self) -> HookError:
         how = "it was given up" if self.state is HookState.FAILED else f"it is {self.state.value}"
-        return HookCrashedError(how + self._last_words(), hook=self.spec.name)
+        return self._crashed(how + self._last_words())
 
     def _last_words(self) -> str:
         return f": {self.last_error}" if self.last_error is not None else ""

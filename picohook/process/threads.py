@@ -24,13 +24,11 @@ class NoThreadError(Exception):
 
 
 class _Run:
-    """One run of a function in a thread. It may hold a place until it ends."""
+    """One run of a function in a thread. It holds a place until it ends."""
 
-    has_begun = has_ended = has_released = is_abandoned = False
+    has_begun = has_ended = is_abandoned = False
 
-    def work_in_thread(
-        self, function: Callable[..., T], arguments: Any, release: Callable[[_Run], None] | None
-    ) -> tuple[T]:
+    def work_in_thread(self, function: Callable[..., T], arguments: Any, release: Callable[[_Run], None]) -> tuple[T]:
         """Returns the function's result, in a tuple: trio takes no coroutine from a thread."""
         self.has_begun = True
         try:
@@ -39,7 +37,7 @@ class _Run:
             return (function(*arguments),)
         finally:
             self.has_ended = True
-            if self.is_abandoned and release is not None:
+            if self.is_abandoned:
                 with suppress(RuntimeError):  # the event loop has ended
                     anyio.from_thread.run_sync(release, self)
 
@@ -47,26 +45,26 @@ class _Run:
 class Threads:
     """Up to `most` threads. One that is abandoned counts until its function returns."""
 
-    def __init__(self, most: int | None = None) -> None:
-        self._places = None if most is None else anyio.CapacityLimiter(most)
+    def __init__(self, most: float = math.inf) -> None:
+        self._places = anyio.CapacityLimiter(most)
         self._unlimited = anyio.CapacityLimiter(math.inf)  # on asyncio, a limiter forgets a thread that is abandoned
-        self._abandoned: list[_Run] = []
+        self._runs: set[_Run] = set()
+        """Those that hold a place."""
 
     @property
     def stuck(self) -> int:
         """The number of abandoned threads whose functions have not returned."""
-        self._abandoned = [run for run in self._abandoned if not run.has_ended]
-        return len(self._abandoned)
+        return sum(run.is_abandoned for run in self._runs)
 
     async def run(self, function: Callable[..., T], *arguments: Any) -> tuple[T]:
         """The result of a function, in a tuple. Waits for a free place. Raises `NoThreadError` if no thread can be started."""
         run = _Run()
-        if self._places is not None:
-            try:
-                self._places.acquire_on_behalf_of_nowait(run)
-            except anyio.WouldBlock:
-                await self._places.acquire_on_behalf_of(run)
-        given = function, arguments, None if self._places is None else self._release
+        try:
+            self._places.acquire_on_behalf_of_nowait(run)
+        except anyio.WouldBlock:
+            await self._places.acquire_on_behalf_of(run)
+        self._runs.add(run)
+        given = function, arguments, self._release
         try:
             return await anyio.to_thread.run_sync(
                 run.work_in_thread, *given, abandon_on_cancel=True, limiter=self._unlimited
@@ -79,13 +77,11 @@ class Threads:
             run.is_abandoned = True
             if run.has_ended or not run.has_begun:
                 self._release(run)
-            elif self._places is None:
-                self._abandoned.append(run)
 
     def _release(self, run: _Run) -> None:
         """Give the place of a run back, once. It is called in the event loop."""
-        if self._places is not None and not run.has_released:
-            run.has_released = True
+        if run in self._runs:
+            self._runs.discard(run)
             self._places.release_on_behalf_of(run)
 
 

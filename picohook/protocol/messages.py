@@ -1,19 +1,17 @@
-"""The messages of JSON-RPC. `codec` reads and writes them."""
+"""The messages of JSON-RPC, which `codec` reads and writes, and the replies in responses that are not simply a result."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
+from typing import Any, Final
 
+from ..wire import words
+from ..wire.answer_fields import misplaced
+from ..wire.text import cut, escape
 
-class Absent(Enum):
-    """The value of a member that is absent (None is JSON's null)."""
-
-    ABSENT = "absent"
-
-
-ABSENT = Absent.ABSENT
+ABSENT: Final = object()
+"""The value of a member that is absent (None is JSON's null)."""
 
 
 class DuplicateKeys(Enum):
@@ -28,7 +26,7 @@ class DuplicateKeys(Enum):
 
 @dataclass(slots=True)
 class Response:
-    """A response that is not simply a result, well formed or not. `responses` reads it."""
+    """A response that is not simply a result, well formed or not. `read_response` reads it."""
 
     id: object
     result: Any
@@ -82,3 +80,42 @@ class InvalidLine:
 Result = tuple[int, Reply]
 """A response that is a result and nothing else, as nearly all are: its id and the reply."""
 Message = Result | Response | Request | Notification | InvalidLine
+
+
+def read_response(response: Response, *, strict: bool) -> Reply:
+    """The reply in a response. For a `strict` request, an approval, a flaw is an error; for others it is a warning."""
+    result, error = response.result, response.error
+    failed = error is not ABSENT and error is not None
+    reply = Reply()
+    flaw = _flaw(response)
+    if response.unread:
+        reply.error = response.unread
+    elif response.duplicates is DuplicateKeys.ON_TOP or (response.duplicates is DuplicateKeys.INSIDE and strict):
+        reply.error = "its answer has the same key twice"
+    elif failed and result is not ABSENT and result is not None:
+        reply.error = "its answer has both a result and an error"
+    elif failed:
+        reply.code, reply.error = _read_error(error)
+    elif problem := misplaced(result, response.beside):
+        reply.error = problem
+    elif flaw and strict:
+        reply.error = flaw
+    else:
+        reply.warning = flaw
+        reply.result = None if result is ABSENT else result
+    return reply
+
+
+def _read_error(error: Any) -> tuple[int, str]:
+    code = error.get("code") if isinstance(error, dict) else None
+    message = error.get("message") if isinstance(error, dict) else error
+    text = escape(cut(message, words.MAX_REASON)) if isinstance(message, str) else "no message"
+    return (code if type(code) is int else 0), text
+
+
+def _flaw(response: Response) -> str:
+    if not response.versioned:
+        return 'its answer lacks "jsonrpc": "2.0"'
+    if response.result is ABSENT:
+        return "its answer has neither a result nor an error"
+    return ""

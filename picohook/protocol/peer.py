@@ -27,8 +27,7 @@ from .codec import between_id_and_params, decode, encode, notification_line
 from .hints import hint_of_id, hint_of_line, hint_of_unknown, number_meant
 from .known_reply import COMPACT, PlainReply, spelling_of
 from .lines import LineBuffer
-from .messages import InvalidLine, Notification, Reply, Request, Response
-from .responses import read_response
+from .messages import InvalidLine, Notification, Reply, Request, Response, read_response
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -58,14 +57,6 @@ _CLOSED = PeerState.CLOSED
 
 
 @dataclass(slots=True)
-class NotificationReceived:
-    """The hook sent a notification that its capabilities allow: a log line or progress."""
-
-    method: str
-    params: dict[str, Any]
-
-
-@dataclass(slots=True)
 class DroppedLine:
     """The host dropped a line of the hook."""
 
@@ -86,7 +77,8 @@ class LineTooLong:
 
 ReplyReceived = tuple[Any, Reply | PlainReply]
 """The token of a request, and its reply. A request gets at most one. Only a `Reply` answers hello or a strict request."""
-PeerEvent = ReplyReceived | NotificationReceived | DroppedLine | LineTooLong
+PeerEvent = ReplyReceived | Notification | DroppedLine | LineTooLong
+"""A notification is one that the hook's capabilities allow, with an object as params: a log line or progress."""
 
 # Each request makes one of each. They are tuples, because an object costs four times as much.
 _Line = tuple[int, tuple[bytes, ...]]
@@ -109,6 +101,8 @@ class Peer:
     ) -> None:
         self.state = PeerState.NEW
         self.capabilities: frozenset[str] = frozenset()
+        self.slots: int | None = None
+        """The number of requests that the hook accepts at once; None if its answer to hello did not say."""
         self.dropped_events = 0
         self.received_bytes = 0
         self._lines = LineBuffer(max_line)
@@ -148,9 +142,10 @@ class Peer:
 
     def accept_hello(self, result: Any) -> str | None:
         """Take the answer to hello. Returns None, or the reason for which the answer is a refusal."""
-        reason = hello.refusal(result)
+        answer = result if isinstance(result, dict) else {}
+        reason = hello.refusal(answer)
         if reason is None:
-            self.capabilities = hello.capabilities(result)
+            self.capabilities, self.slots = hello.capabilities(answer), hello.slots_offered(answer)
             self.state = PeerState.READY
         return reason
 
@@ -367,11 +362,13 @@ class Peer:
     def _unexpected(self, request_id: object, line: bytes) -> DroppedLine:
         if self._waiting(request_id) is not None:
             return DroppedLine("a reply to a request that was not sent yet", show(line))
-        late = type(request_id) is int and self._abandoned.pop(request_id, self) is None
-        meant = number_meant(request_id)
-        hint = hint_of_id(request_id) if meant is not None and self._waiting(meant) is not None else ""
-        if type(request_id) is int and not 0 < request_id < self._next_id:
-            hint = hint_of_unknown(request_id)
+        late, hint = False, ""
+        if type(request_id) is int:
+            late = self._abandoned.pop(request_id, self) is None
+            if not 0 < request_id < self._next_id:
+                hint = hint_of_unknown(request_id)
+        elif self._waiting(number_meant(request_id)) is not None:
+            hint = hint_of_id(request_id)
         return DroppedLine("a reply that no request waits for", show(line), late, hint)
 
     def _notification_received(self, message: Notification, line: bytes) -> PeerEvent:
@@ -379,7 +376,7 @@ class Peer:
             message.method == words.PROGRESS and "progress" in self.capabilities
         )
         if allowed and isinstance(message.params, dict):
-            return NotificationReceived(message.method, message.params)
+            return message
         return DroppedLine("a notification that the host does not accept", show(line))
 
     def _request_received(self, message: Request, line: bytes) -> PeerEvent:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ..calls.caller import Caller
     from ..hooks.base import Hook
     from .delivery import Delivery
-    from .session_hooks import SessionHooks
+    from .view import SessionHooks
 
 
 class BaseSession:
@@ -74,7 +74,7 @@ class BaseSession:
     @property
     def hooks(self) -> tuple[Hook, ...]:
         """The session's own hooks, in the order in which they were mounted. Their names end in "@session"."""
-        return () if self._own is None else self._own.own
+        return () if self._own is None else tuple(mounted.hook for mounted in self._own.own.values())
 
     async def mount(self, *hooks: Hook | HookSpec) -> None:
         """Add hooks to this session alone: to this object, and not to others of the same id.

@@ -9,7 +9,7 @@ import anyio
 
 from ..calls.abort import AbortTurnError, PausedError
 from ..calls.rounds import Rounds
-from ..engine.operation import NO_OPERATION
+from ..engine.listener import NO_OPERATION
 from ..errors import PicohookError
 from ..model.conversation import assistant_message, content_of, text_of, tool_message
 from ..model.trail import Notes

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from ..calls.abort import AbortTurnError, HardAbortError, PausedError, raise_if_ended
-from ..calls.digest import call_digest
-from ..calls.tool_call import DecidedCall, ended, not_run, value_of
+from ..calls.tool_call import DecidedCall, call_digest, ended, not_run, value_of
 from ..engine.resumed import Resumed, decided_by
 from ..model.payloads import ToolResult, ToolReturn
 from ..wire.words import CONTINUE, MODIFY, PAUSE

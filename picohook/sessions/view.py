@@ -1,15 +1,86 @@
-"""A session's view of its host."""
+"""A session's view of its host: the hooks of the host, and after them those of the session alone."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from ..calls.caller import Caller
+from ..engine.arrangement import Arrangement
+from ..engine.order import in_order
+from ..errors import PicohookError
+from ..model.spec import OF_SESSION
 from ..wire import words
-from .session_hooks import SessionHooks
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ..engine.lifecycle import MountedHooks
+    from ..engine.tasks import Mounted
+    from ..hooks.base import Hook
     from ..model.decisions import Outcome
+    from ..model.spec import HookSpec
+    from ..transport.reactor import Reactor
+
+
+class SessionHooks(Arrangement):
+    """The arrangement of one session: the host's hooks, and the session's own after them."""
+
+    def __init__(self, mounted_hooks: MountedHooks, session_id: str) -> None:
+        super().__init__(mounted_hooks.owners.branch(session_id), mounted_hooks.timeouts)
+        self.session_id = session_id
+        self._mounted = mounted_hooks
+        self._over = False
+        self.seat({})
+        mounted_hooks.sessions.add(self)
+
+    def require_here(self) -> Reactor:
+        """The event loop. Raises `PicohookError` when the session is over, since its hooks would not be asked."""
+        if self._over:
+            raise PicohookError("the session is over, and its hooks are gone")
+        return self._mounted.require_here()
+
+    def seat(self, mounted: Mapping[str, Mounted]) -> None:
+        """From now on, ask these hooks after those that the host has now."""
+        self.own = mounted
+        self.by_name = {**self._mounted.by_name, **mounted}
+        self.arrange(in_order(self.hooks, checked=()), self._mounted.timeouts)
+
+    async def add(self, *hooks: Hook) -> None:
+        """Start and mount hooks. If one cannot be mounted, or is required and fails, raises and mounts none."""
+        self.require_here()
+        self._mounted.require_ended(hooks)
+        siblings = {*self.own, *(hook.name for hook in hooks), *(hook.name + OF_SESSION for hook in hooks)}
+        for hook in hooks:
+            hook.spec = _placed(hook.spec, siblings)
+        await self._mounted.add(*hooks, among=self)
+
+    async def remove(self, name: str) -> None:
+        """Take one of the session's own hooks out of every chain at once, then stop it."""
+        self._mounted.require_here()
+        full = name if name in self.own else name + OF_SESSION
+        if full not in self.own:
+            raise PicohookError(f"the session has no hook named {name!r}")
+        await self._mounted.unmount(full, self)
+
+    async def close(self) -> None:
+        """Stop the hooks of the session, which is over. Raises in another event loop."""
+        self._mounted.require_loop()
+        self._over = True
+        self._mounted.sessions.discard(self)
+        await self._mounted.take_out(*(mounted.hook for mounted in self.own.values()), among=self)
+
+
+def _placed(spec: HookSpec, siblings: set[str]) -> HookSpec:
+    """The settings of a session's hook, with a name that no hook of the host can have."""
+    if spec.layer not in {None, "session"}:
+        raise PicohookError(f"a session's hook is of the layer session, and {spec.name!r} says {spec.layer!r}")
+    name = spec.name.removesuffix(OF_SESSION) + OF_SESSION
+
+    def full(other: str) -> str:
+        return other + OF_SESSION if other + OF_SESSION in siblings else other
+
+    named = {"after": tuple(map(full, spec.after)), "fallback": spec.fallback and full(spec.fallback)}
+    return spec.model_copy(update={"name": name, "layer": "session", **named})
 
 
 class SessionView(Caller):

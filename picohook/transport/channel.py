@@ -11,15 +11,14 @@ from ..errors import HandshakeError, HookCrashedError, HookError, HookReplyError
 from ..model.decisions import CONTINUE
 from ..model.replies import plain_decision
 from ..observe.rate_limit import RateLimit
-from ..protocol.hello import slots_offered
 from ..protocol.known_reply import CONTINUE_REPLY
-from ..protocol.messages import Reply
-from ..protocol.peer import DroppedLine, LineTooLong, NotificationReceived, Peer, PeerEvent
+from ..protocol.messages import Notification, Reply
+from ..protocol.peer import DroppedLine, LineTooLong, Peer, PeerEvent
 from ..wire import words
 from ..wire.text import cut
 from .concurrency import ConcurrencyLimit
 from .deadlines import Deadlines, no_answer
-from .pipe import CHUNK, WIDE, pipe_kind
+from .pipe import CHUNK, WIDE, LinePipe
 from .reactor import PROGRESS, Failure
 from .silence import SilenceProbe
 
@@ -42,6 +41,8 @@ LOGGED_LINES = 50
 """The number of lines of `host.log` that are logged in a second. Further lines are not logged."""
 STRIKES = 3
 """The number of timeouts of the oldest pending call, in a row, after which the process counts as hung."""
+LEVELS = ("debug", "info", "warning", "error")
+"""The levels of `host.log`. A line of another level is logged as `info`."""
 CLOSED_OUTPUT = "it closed its output"
 CLOSED_INPUT = "it closed its input"
 PIPE_ENDS = frozenset({CLOSED_OUTPUT, CLOSED_INPUT})
@@ -55,7 +56,6 @@ class HookCounters:
     """The counts of one hook, over all its processes."""
 
     calls: int = 0
-    failures: int = 0
     timeouts: int = 0
     dropped_lines: int = 0
     dropped_events: int = 0
@@ -116,7 +116,7 @@ class Channel:
         self._silence: SilenceProbe | None = None
         self._deadlines = Deadlines(reactor, self._peer, self._timed_out)
         self._on_cancel = self._abandon  # stored, because each lookup of a method makes an object
-        self._pipe = pipe_kind(tap, name)(reactor, stdout, stdin, on_data=self._received, on_end=self._ended)
+        self._pipe = LinePipe(reactor, stdout, stdin, self._received, self._ended, tap=tap, name=name)
 
     # Calling and notifying.
 
@@ -129,7 +129,7 @@ class Channel:
         try:
             reply: Reply = await call
         except HookTimeoutError:
-            if self.wrote:
+            if self._peer.received_bytes:
                 why = f"it wrote other things{self._hinted(1)}"
             else:
                 self._ignoring = True
@@ -143,7 +143,7 @@ class Channel:
         refusal = self._peer.accept_hello(reply.result)
         if refusal is not None:
             raise HandshakeError(f"hook.hello was refused: {refusal}", hook=self.name)
-        offered = slots_offered(reply.result)
+        offered = self._peer.slots
         if offered is not None and (self._slots is None or offered < self._slots.free):
             self._slots = ConcurrencyLimit(self._reactor, offered)
 
@@ -151,11 +151,6 @@ class Channel:
     def capabilities(self) -> frozenset[str]:
         """The capabilities that the hook offered in its hello."""
         return self._peer.capabilities
-
-    @property
-    def wrote(self) -> bool:
-        """Whether the process has written anything."""
-        return self._peer.received_bytes > 0
 
     def end_is_explained(self) -> bool:
         """Note the end of the process. Returns whether `hello` is about to raise the cause."""
@@ -365,7 +360,7 @@ class Channel:
             self._line_dropped(event)
         elif isinstance(event, LineTooLong):
             self._fault(f"it wrote a line longer than {event.limit} bytes (max_line_bytes)")
-        elif isinstance(event, NotificationReceived):
+        elif isinstance(event, Notification):
             self._notified(event.method, event.params)
 
     def _line_dropped(self, event: DroppedLine) -> None:
@@ -390,13 +385,10 @@ class Channel:
         elif method == words.LOG:
             if not self._logged_lines.take(now):
                 return
-            message, level = params.get("message"), params.get("level")
-            say = {"debug": self._log.debug, "warning": self._log.warning, "error": self._log.error}
-            say.get(level if isinstance(level, str) else "", self._log.info)(
-                "said",
-                message=cut(str(message), words.MAX_REASON),
-                fields=cut(repr(params.get("fields")), words.MAX_REASON),
-            )
+            message = cut(str(params.get("message")), words.MAX_REASON)
+            fields = cut(repr(params.get("fields")), words.MAX_REASON)
+            level = params.get("level") if params.get("level") in LEVELS else "info"
+            getattr(self._log, str(level))("said", message=message, fields=fields)
         else:
             call = self._peer.pending_token(params.get("id"))
             if call is not None and now <= call.deadline:
@@ -424,18 +416,17 @@ class Channel:
         if not self._blocked:
             self._flush()
 
-    def _writable(self) -> bool:
-        self._blocked = False
-        self._blocked = not self._write_out()
-        return self._blocked
-
     def _flush(self) -> None:
         if not self._write_out():
             self._blocked = True
             self._pipe.when_writable(self._writable)
 
+    def _writable(self) -> bool:
+        self._blocked = not self._write_out()
+        return self._blocked
+
     def _write_out(self) -> bool:
-        """Write the queued data. Returns False if the pipe is full."""
+        """Write the queued data. Returns False if the pipe is full, or the event loop has to get its turn."""
         peer = self._peer
         for _ in range(WRITES_A_TURN):
             buffers = peer.data_to_send()
@@ -449,8 +440,7 @@ class Channel:
             if full and not (peer.left_of_line > CHUNK and self._pipe.widen()):
                 return False
         else:
-            self._flush_soon()
-            return True
+            return False
         for waiter in self._flush_waiters:
             waiter.settle(None)
         return True

@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..wire.platforms import uvloop_has_monotonic_time
-from .reactor import NOTES, Failure
+from .reactor import NOTES, Failure, Promise
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable
@@ -120,7 +120,7 @@ _running_loop = asyncio._get_running_loop  # noqa: SLF001 - documented for event
 _done, _set_result = asyncio.Future.done, asyncio.Future.set_result  # slow to look up on a promise
 
 
-class AsyncioPromise(asyncio.Future[Any]):
+class AsyncioPromise(asyncio.Future[Any], Promise):
     """A future that continues the task that awaits it at once, and not in the loop's next round.
 
     A round polls every descriptor and costs half as much as a call. If another task is running, such as one that closes the
@@ -128,11 +128,6 @@ class AsyncioPromise(asyncio.Future[Any]):
     """
 
     __slots__ = (*NOTES, "context", "on_cancel", "wake")
-    about: Any
-    request: int
-    deadline: float
-    limit: float
-    timeout: float
     on_cancel: Callable[[AsyncioPromise], object]
     wake: Callable[[Any], object] | None
     context: Context | None
@@ -145,7 +140,6 @@ class AsyncioPromise(asyncio.Future[Any]):
 
     @property
     def waiting(self) -> Context | None:
-        """The context of the task that awaits it; None if none does."""
         return None if self.wake is None else self.context
 
     def fail(self, error: Exception) -> None:

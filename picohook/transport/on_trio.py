@@ -6,12 +6,11 @@ System tasks are not cancelled with the host, which still waits for its processe
 from __future__ import annotations
 
 from contextvars import copy_context
-from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 import trio
 
-from .reactor import NOTES, Failure
+from .reactor import NOTES, Failure, Promise
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable
@@ -128,34 +127,28 @@ class TrioAlarm:
             scope.cancel()
 
 
-class _Unset(Enum):
-    UNSET = 0
+_UNSET = object()
 
 
-class TrioPromise:
+class TrioPromise(Promise):
     """A value, and the task that is parked until it comes."""
 
     __slots__ = (*NOTES, "_on_cancel", "_task", "_value")
-    about: Any
-    request: int
-    deadline: float
-    limit: float
-    timeout: float
 
     def __init__(self, on_cancel: Callable[[TrioPromise], object]) -> None:
-        self._value: Any = _Unset.UNSET
+        self._value: Any = _UNSET
         self._task: trio.lowlevel.Task | None = None
         self._on_cancel = on_cancel
 
     def settle(self, value: Any) -> None:
-        if self._value is _Unset.UNSET:
+        if self._value is _UNSET:
             self._value = value
             if self._task is not None:
                 task, self._task = self._task, None
                 trio.lowlevel.reschedule(task)
 
     def __await__(self) -> Generator[Any, Any, Any]:
-        if self._value is _Unset.UNSET:
+        if self._value is _UNSET:
             self._task = trio.lowlevel.current_task()
             yield from trio.lowlevel.wait_task_rescheduled(self._unpark).__await__()  # noqa: ASYNC105 - this awaits it
         value = self._value
@@ -168,7 +161,6 @@ class TrioPromise:
 
     @property
     def waiting(self) -> Context | None:
-        """The context of the task that awaits it; None if none does."""
         return None if self._task is None else self._task.context
 
     def _unpark(self, _: Any) -> trio.lowlevel.Abort:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import functools
 import os
 import stat
 import weakref
@@ -33,22 +32,37 @@ _open: weakref.WeakSet[LinePipe] = weakref.WeakSet()
 class LinePipe:
     """The host's ends of a process's stdin and stdout. It owns both descriptors."""
 
-    __slots__ = ("__weakref__", "_on_data", "_on_end", "_reactor", "_read_fd", "_resizable", "_write_fd")
+    __slots__ = (
+        "__weakref__",
+        "_came",
+        "_on_data",
+        "_on_end",
+        "_reactor",
+        "_read_fd",
+        "_resizable",
+        "_sent",
+        "_write_fd",
+    )
 
     def __init__(
         self,
         reactor: Reactor,
         read_fd: int,
         write_fd: int,
-        *,
         on_data: Callable[[bytes], None],
         on_end: Callable[[], None],
+        *,
+        tap: Callable[[RawLine], None] | None = None,
+        name: str = "",
     ) -> None:
+        """`tap` is called with each line, in both directions, of the hook `name`."""
         self._reactor = reactor
         self._read_fd = read_fd
         self._write_fd = write_fd
         self._on_data = on_data
         self._on_end = on_end
+        self._sent = None if tap is None else RawLineSplitter(name, tap, sent=True)
+        self._came = None if tap is None else RawLineSplitter(name, tap, sent=False)
         self._resizable = stat.S_ISFIFO(os.fstat(write_fd).st_mode)
         """Whether they are pipes and not sockets."""
         _open.add(self)
@@ -68,6 +82,8 @@ class LinePipe:
             if (_wide or len(data) >= CHUNK) and self._resizable:
                 _narrow(self._write_fd)  # a process that writes has most likely read its input
                 (_widen if len(data) >= CHUNK and not data.endswith(b"\n") else _narrow)(self._read_fd)
+            if self._came is not None:
+                self._came.take(data)
             self._on_data(data)
             return True
         self.close_read()
@@ -85,11 +101,12 @@ class LinePipe:
         if self._write_fd < 0:
             raise BrokenPipeError
         try:
-            if len(buffers) == 1:
-                return os.write(self._write_fd, buffers[0])
-            return os.writev(self._write_fd, buffers)
+            written = os.write(self._write_fd, buffers[0]) if len(buffers) == 1 else os.writev(self._write_fd, buffers)
         except BlockingIOError:
             return 0
+        if self._sent is not None:
+            self._sent.take(b"".join(buffers)[:written])
+        return written
 
     def widen(self) -> bool:
         """Enlarge the full pipe to stdin until the process writes something. Returns whether it was enlarged.
@@ -109,12 +126,14 @@ class LinePipe:
             _wide.discard(self._write_fd)
             os.close(self._write_fd)
             self._write_fd = -1
+            if self._sent is not None:
+                self._sent.close()
 
     def close(self) -> None:
         """Close both ends and drop the callbacks, so that the objects they hold are freed at once."""
         self.close_write()
         self.close_read()
-        self._on_data, self._on_end = _ignore_data, _ignore_end
+        self._on_data = self._on_end = _ignore
 
     def close_in_child(self) -> None:
         """Close both ends in a forked child. This leaves the event loop alone, which the parent may use."""
@@ -130,52 +149,8 @@ class LinePipe:
             _wide.discard(self._read_fd)
             os.close(self._read_fd)
             self._read_fd = -1
-
-
-class TappedPipe(LinePipe):
-    """A pipe that reports its lines, in both directions, to `tap`."""
-
-    __slots__ = ("_came", "_sent")
-
-    def __init__(
-        self,
-        tap: Callable[[RawLine], None],
-        name: str,
-        reactor: Reactor,
-        read_fd: int,
-        write_fd: int,
-        *,
-        on_data: Callable[[bytes], None],
-        on_end: Callable[[], None],
-    ) -> None:
-        self._sent = RawLineSplitter(name, tap, sent=True)
-        self._came = came = RawLineSplitter(name, tap, sent=False)
-
-        def received(data: bytes) -> None:
-            came.take(data)
-            on_data(data)
-
-        super().__init__(reactor, read_fd, write_fd, on_data=received, on_end=on_end)
-
-    def write(self, buffers: Sequence[bytes | memoryview]) -> int:
-        written = left = super().write(buffers)
-        for buffer in buffers:
-            self._sent.take(buffer[:left])
-            left -= min(left, len(buffer))
-        return written
-
-    def close_write(self) -> None:
-        super().close_write()
-        self._sent.close()
-
-    def close_read(self) -> None:
-        super().close_read()
-        self._came.close()
-
-
-def pipe_kind(tap: Callable[[RawLine], None] | None, name: str) -> Callable[..., LinePipe]:
-    """The class of pipe for this hook: `TappedPipe` if there is a `tap`."""
-    return LinePipe if tap is None else functools.partial(TappedPipe, tap, name)
+            if self._came is not None:
+                self._came.close()
 
 
 def _forked() -> None:
@@ -188,11 +163,7 @@ def _forked() -> None:
 os.register_at_fork(after_in_child=_forked)
 
 
-def _ignore_data(_: bytes) -> None:
-    """The callback of a closed pipe."""
-
-
-def _ignore_end() -> None:
+def _ignore(*_: object) -> None:
     """The callback of a closed pipe."""
 
 

@@ -22,23 +22,27 @@ PROGRESS: ContextVar[Callable[[], None] | None] = ContextVar("picohook.progress"
 """Called when a hook reports progress on the question for whose answer a task waits. That task has set it."""
 
 
-class Promise(Protocol):
+class Promise:
     """A value that one task awaits once, and `Reactor.settle` provides.
 
-    It has no timer. Its owner keeps notes about the call on it, to save an object for each call.
+    It has no timer. Its owner keeps notes about the call on it, to save an object for each call. They are `NOTES`.
     """
 
+    if not TYPE_CHECKING:
+        __slots__ = ()
     about: Any
     request: int
     deadline: float
     limit: float
     timeout: float
 
-    def __await__(self) -> Generator[Any, Any, Any]: ...
+    def __await__(self) -> Generator[Any, Any, Any]:
+        raise NotImplementedError
 
     @property
     def waiting(self) -> Context | None:
         """The context of the task that awaits it; None if none does."""
+        raise NotImplementedError
 
 
 NOTES = ("about", "deadline", "limit", "request", "timeout")

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, strategies as st
 from steps import growth
 
-from picohook.engine.order import LAYERS, audiences, check_session_hooks, in_order, seats
+from picohook.engine.order import LAYERS, audiences, in_order, seats
 from picohook.errors import ConfigError
 from picohook.hooks.base import Hook
 from picohook.model.spec import HookSpec, Timeouts
@@ -72,7 +72,7 @@ def test_a_fallback_of_another_layer_is_a_mistake():
     with pytest.raises(ConfigError, match="'gate' is not of the same file"):
         in_order([remote, gate])
     with pytest.raises(ConfigError, match="'gate' is not of the same file"):
-        check_session_hooks([gate], [remote])
+        in_order([gate, remote], checked=[remote])
 
 
 @pytest.mark.parametrize("other", ["q", "p"])
@@ -153,7 +153,7 @@ def test_a_seat_has_its_timeout_and_its_filter():
 
 def test_observers_are_told_of_the_kinds_they_name():
     a, b = hook("a", observe=("error",)), hook("b", observe=("*",))
-    told = {kind: audience.hooks for kind, audience in audiences([a, b]).items()}
+    told = audiences([a, b])
     assert told.keys() == words.EVENT_KINDS.keys()
     assert told["error"] == (a, b)
     assert all(told[kind] == (b,) for kind in told.keys() - {"error"})

@@ -5,8 +5,8 @@ from __future__ import annotations
 import anyio
 import pytest
 
-from picohook.process import start_turns
-from picohook.process.start_turns import StartTurns
+from picohook.process import restart
+from picohook.process.restart import StartTurns
 from picohook.transport.event_loop import current_reactor
 
 pytestmark = pytest.mark.anyio
@@ -14,9 +14,9 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture
 def three_at_once(monkeypatch):
-    monkeypatch.setattr(start_turns, "LEAST", 3)
-    monkeypatch.setattr(start_turns, "FOR_EACH_PROCESSOR", 0)
-    monkeypatch.setattr(start_turns, "TURN", 3600.0)
+    monkeypatch.setattr(restart, "LEAST", 3)
+    monkeypatch.setattr(restart, "FOR_EACH_PROCESSOR", 0)
+    monkeypatch.setattr(restart, "TURN", 3600.0)
 
 
 class Starts:
@@ -63,7 +63,7 @@ async def test_a_start_that_is_given_up_leaves_its_turn_to_others(three_at_once)
 
 
 async def test_a_start_that_takes_long_no_longer_holds_up_others(three_at_once, monkeypatch):
-    monkeypatch.setattr(start_turns, "TURN", 0.0)
+    monkeypatch.setattr(restart, "TURN", 0.0)
     starts = Starts()
     async with anyio.create_task_group() as tasks:
         for start in range(9):

@@ -18,7 +18,8 @@ from picohook import HookSpec, Host, LLMRequest, RestartPolicy, Timeouts, ToolCa
 from picohook.contain.tiers import Containment
 from picohook.observe.log import Log
 from picohook.process.plan import ChangedError, plan
-from picohook.process.run_once import run_once
+from picohook.process.runner import Runner
+from picohook.process.spawn import ProcessServices
 from picohook.process.threads import MOST_STUCK, FileThreads
 from picohook.projects.layers import discover
 from picohook.transport.event_loop import current_reactor
@@ -254,7 +255,8 @@ async def test_X4_P18_a_compiled_program_is_started_by_descriptor_whatever_its_p
     containment = Containment(reactor, log)
     try:
         deadline = reactor.now() + 60
-        done = await run_once(reactor, containment, planned, b"", deadline=deadline, name="gate", log=log)
+        host = ProcessServices(reactor, log, Timeouts(), containment)
+        done = await Runner(spec, host).run_once(planned, b"", deadline)
         tier = containment.tier
     finally:
         planned.close()

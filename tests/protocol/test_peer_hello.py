@@ -6,7 +6,6 @@ import pytest
 
 from picohook.errors import ProtocolError
 from picohook.protocol.codec import encode, notification_line
-from picohook.protocol.hello import slots_offered
 from picohook.protocol.peer import DroppedLine, PeerState
 from picohook.wire import words
 
@@ -157,5 +156,8 @@ class TestHello:
         (None, None),
     ],
 )
-def test_only_a_whole_number_above_0_offers_slots(result, slots):
-    assert slots_offered(result) == slots
+def test_only_a_whole_number_above_0_offers_slots(result, slots, talk):
+    hook = talk(ready=False)
+    hook.peer.hello("gate", [], "token")
+    assert hook.peer.accept_hello(result) is None
+    assert hook.peer.slots == slots

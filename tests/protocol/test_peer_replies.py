@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from picohook.protocol.hints import number_meant
-from picohook.protocol.messages import Reply
-from picohook.protocol.peer import ABANDONED, DroppedLine, NotificationReceived
+from picohook.protocol.messages import Notification, Reply
+from picohook.protocol.peer import ABANDONED, DroppedLine
 from picohook.wire import words
 
 
@@ -247,8 +247,8 @@ class TestCapabilities:
     def test_offered_notifications_are_passed_on(self, talk):
         hook = talk(capabilities={"log": True, "progress": True})
         assert hook.says(LOG, PROGRESS) == [
-            NotificationReceived("host.log", {"level": "info", "message": "hi"}),
-            NotificationReceived("host.progress", {"id": 2}),
+            Notification("host.log", {"level": "info", "message": "hi"}),
+            Notification("host.progress", {"id": 2}),
         ]
 
     def test_other_notifications_are_dropped(self, talk):

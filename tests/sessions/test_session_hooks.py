@@ -193,7 +193,7 @@ async def test_their_names_cannot_be_those_of_hooks_of_the_host():
         async with host.session("s1", hooks=[own]) as session:
             await host.mount(gate)  # the host's own guard does not give way to a session's hook of its name
             assert await one_tool(session) == []
-            with pytest.raises(PicohookError, match="has a hook named 'gate' already"):
+            with pytest.raises(PicohookError, match="a hook named 'gate' is mounted already"):
                 await session.mount(FakeHook("gate"))
         with pytest.raises(PicohookError, match="own hooks end in @session"):
             await host.mount(FakeHook("gate@session"))

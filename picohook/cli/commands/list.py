@@ -111,7 +111,7 @@ def _document(found: Layers, ordered: list[Hook], by_stage: dict[str, tuple[Seat
             stage: [{"hook": seat.hook.name, "timeout": seat.timeout} for seat in places]
             for stage, places in by_stage.items()
         },
-        "events": {kind: [hook.name for hook in told.hooks] for kind, told in audiences(ordered).items() if told.hooks},
+        "events": {kind: [hook.name for hook in told] for kind, told in audiences(ordered).items() if told},
         "hooks": [
             {
                 **hook.spec.model_dump(mode="json", exclude={"enabled"}),

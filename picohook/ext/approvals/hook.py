@@ -17,8 +17,8 @@ from anyio.lowlevel import current_token
 
 from ...errors import HookError, HookUnavailableError, PicohookError
 from ...hooks.base import Hook
-from ...hooks.command.runner import Runner
 from ...model.decisions import Approve, Deny
+from ...process.runner import Runner
 from ...protocol.codec import encode
 from ...wire.text import explain, last_words
 from .database import DatabaseError

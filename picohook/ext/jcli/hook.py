@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...hooks.command.command import CommandHook
+from ...hooks.command import CommandHook
 from . import contract
 
 

@@ -12,8 +12,7 @@ from ...model.decisions import CONTINUE
 from ...model.replies import plain_decision
 from ...protocol.codec import between_id_and_params, decode, encode
 from ...protocol.known_reply import COMPACT, CONTINUE_REPLY
-from ...protocol.messages import Notification, Reply, Response
-from ...protocol.responses import read_response
+from ...protocol.messages import Notification, Reply, Response, read_response
 from ...transport.deadlines import Deadlines, no_answer
 from ...transport.reactor import Failure
 from ...wire import words

@@ -14,8 +14,7 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ...engine.listener import Account, Listener
-from ...engine.operation import Operation
+from ...engine.listener import Account, Listener, Operation
 from ...errors import PicohookError
 from ...model.payloads import LLMRequest, LLMResponse, Payload, ToolCall, ToolReturn
 from ...wire import words
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from opentelemetry.metrics import MeterProvider
     from opentelemetry.trace import Span, TracerProvider
 
-    from ...engine.operation import OperationKind
+    from ...engine.listener import OperationKind
     from ...hooks.base import Hook
     from ...model.decisions import Asked, Outcome
     from ...model.encoded import Encoded

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from ...hooks.command.hook import OneShotHook
+from ...hooks.command import OneShotHook
 from ...protocol.codec import encode
 from ..jcli import contract as jcli
 from .model import ModelOfHook, problem_with_model

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import anyio
 
 from ...errors import HookError, HookReplyError, HookTimeoutError
-from ...hooks.command.runner import Runner
 from ...hooks.queued_events import QueuedEventsHook
 from ...model.decisions import APPROVE, CONTINUE, Continue, Deny, Modify
 from ...model.payloads import Finish, Prompt, ToolCall
 from ...model.trail import Notes
 from ...process.environment import environment
+from ...process.runner import Runner
 from ...process.threads import FileThreads
 from ...protocol.codec import TOO_MANY_VALUES, encode, has_too_many_values
 from ...wire.text import explain

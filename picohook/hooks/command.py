@@ -1,4 +1,4 @@
-"""A hook that is started anew for each question and each event."""
+"""Hooks that are started anew for each question and each event: shell commands, by picohook's contract."""
 
 from __future__ import annotations
 
@@ -7,19 +7,27 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from ...wire import words
-from ...wire.text import cut
-from ..queued_events import QueuedEventsHook
-from ..time_limit import TimeLimit
+from ..errors import HookCrashedError
+from ..process.advice import advice
+from ..process.runner import Runner
+from ..protocol.codec import encode
+from ..wire import words
+from ..wire.text import cut, last_words
+from . import native_contract
+from .queued_events import QueuedEventsHook
+from .result import read_result
+from .time_limit import TimeLimit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from types import ModuleType
 
-    from ...model.decisions import Decision
-    from ...model.events import Event
-    from ..base import HostServices, Question
+    from ..model.decisions import Decision
+    from ..model.events import Event
+    from .base import HostServices, Question
 
+SHOWN_TAIL = 400
+"""The number of characters of stderr that an error shows."""
 UNLIMITED = 1 << 30
 WARNED = 100
 """The number of warnings about ignored fields that are remembered, so that they are logged once."""
@@ -88,3 +96,27 @@ class OneShotHook(QueuedEventsHook):
             say = self._host.log.info if again else self._host.log.warning
             known = ", ".join(sorted(self.contract.known(event)))
             say("ignored a part of its answer", at=event, fields=fields, known=known)
+
+
+class CommandHook(OneShotHook):
+    """Runs its command with `sh -c`: the context is on stdin, the result on stdout. An exit code other than 0 is a failure.
+
+    All processes that it started end with the command, at its timeout at the latest.
+    """
+
+    contract = native_contract
+
+    def open(self, host: HostServices) -> None:
+        super().open(host)
+        self._runner = Runner(self.spec, host)
+
+    async def answer(self, event: str, context: dict[str, Any], deadline: float) -> Mapping[str, Any]:
+        more = self.contract.environment(event, self.cwd)
+        finished = await self._runner.run(encode(context) + b"\n", deadline, more)
+        if finished.exit_code:
+            code, tail = finished.exit_code, finished.stderr_tail
+            ended = f"exited with code {code}" if code > 0 else f"was ended by signal {-code}"
+            said = last_words(tail, SHOWN_TAIL)
+            stderr = f"; it said: {said}{advice(self.spec, '', said)}" if said else ""
+            raise HookCrashedError(f"it {ended}{stderr}", hook=self.spec.name, exit_code=code, stderr_tail=tail)
+        return read_result(finished.stdout)

@@ -9,18 +9,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ...model.replies import read_decision
-from ...model.stages import STAGES
-from ...wire import words
-from ...wire.answer_fields import meaningful
+from ..model.replies import read_decision
+from ..model.stages import STAGES
+from ..wire import words
+from ..wire.answer_fields import meaningful
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ...model.decisions import Decision
-    from ...model.events import Event
-    from ...model.payloads import Payload
-    from ...model.stages import Stage
+    from ..model.decisions import Decision
+    from ..model.events import Event
+    from ..model.payloads import Payload
+    from ..model.stages import Stage
 
 
 def environment(event: str, cwd: str) -> dict[str, str]:

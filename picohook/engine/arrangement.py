@@ -1,0 +1,100 @@
+"""An arrangement: the hooks that a host or a session asks, and the chains that ask them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import anyio
+
+from ..model.stages import STAGES
+from .order import audiences, seats
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from ..hooks.base import Hook
+    from ..model.spec import Timeouts
+    from ..model.stages import Stage
+    from ..transport.reactor import Reactor
+    from .seat import Seat
+    from .tasks import Mounted
+    from .tool_ownership import Ownership
+
+
+class Generation:
+    """The chains of one stage that begin with the same seats. A replaced hook is stopped when they are over."""
+
+    __slots__ = ("_longest", "_over", "budget", "running", "seats", "stage")
+
+    def __init__(self, stage: Stage[Any], seats: tuple[Seat, ...], timeouts: Timeouts) -> None:
+        self.stage = stage
+        self.seats = seats
+        """The hooks that are asked, in order."""
+        self.budget = timeouts.chain
+        """Seconds for all of them together."""
+        self.running = 0
+        """The number of its chains that are running."""
+        self._longest = _longest(stage, seats, timeouts)
+        self._over: anyio.Event | None = None
+
+    def leave(self) -> None:
+        """Note that one of its chains is over."""
+        self.running -= 1
+        if self._over is not None and not self.running:
+            self._over.set()
+
+    async def over(self) -> None:
+        """Wait until its chains are over, or the longest has had its time. Called when no more of them can begin."""
+        self._over = self._over or anyio.Event()
+        if self.running:
+            with anyio.move_on_after(self._longest):
+                await self._over.wait()
+
+
+def _longest(stage: Stage[Any], seats: Iterable[Seat], timeouts: Timeouts) -> float:
+    """Returns the most seconds that a chain can take."""
+    unbudgeted = [
+        seat.longest * (1 + seat.hook.spec.retry) for seat in seats if stage.approves or seat.waits_for_person
+    ]
+    return max(unbudgeted, default=0.0) if stage.approves else timeouts.chain + sum(unbudgeted)
+
+
+class Arrangement:
+    """The hooks of a host or of a session, by name, by stage and by kind of event."""
+
+    session_id = ""
+    """The session that it is for; empty for the host's."""
+
+    def __init__(self, owners: Ownership, timeouts: Timeouts) -> None:
+        self.owners = owners
+        self.own: Mapping[str, Mounted] = {}
+        """The hooks that were mounted here, by name."""
+        self.by_name: Mapping[str, Mounted] = {}
+        """All hooks that are asked and told, by name."""
+        self.generations = {name: Generation(stage, (), timeouts) for name, stage in STAGES.items()}
+        """For each stage, the generation of the chains that begin now."""
+        self.earlier: list[Generation] = []
+        """The earlier generations with running chains."""
+        self.audiences: dict[str, tuple[Hook, ...]] = {}
+        """For each kind of event, the hooks that are told."""
+
+    @property
+    def hooks(self) -> tuple[Hook, ...]:
+        """The hooks that are asked and told."""
+        return tuple(mounted.hook for mounted in self.by_name.values())
+
+    def arrange(self, ordered: Sequence[Hook], timeouts: Timeouts) -> None:
+        """Ask and tell these hooks from now on. A chain that began before keeps the seats that it has."""
+        self.earlier = [one for one in (*self.earlier, *self.generations.values()) if one.running]
+        seated = seats(ordered, timeouts)
+        self.generations = {name: Generation(stage, seated[name], timeouts) for name, stage in STAGES.items()}
+        self.audiences = audiences(ordered)
+        self.owners.provide({hook.name: () if hook.shadow else hook.spec.provides for hook in ordered})
+
+    def require_here(self) -> Reactor:
+        """The event loop. Raises `PicohookError` unless these hooks can be asked, and from the current event loop."""
+        raise NotImplementedError
+
+    def seat(self, mounted: Mapping[str, Mounted]) -> None:
+        """From now on, ask only these hooks and send events only to them, in place of those that were mounted here."""
+        raise NotImplementedError

@@ -1,1 +1,0 @@
-"""Hooks that run anew for each question: shell commands, by picohook's contract."""
