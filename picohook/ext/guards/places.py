@@ -2,43 +2,23 @@
 
 from __future__ import annotations
 
+import functools
 import ipaddress
 import os.path
 import re
 import socket
+import tomllib
 import unicodedata
+from pathlib import Path
 from typing import NamedTuple
 
 from .words import DEFENDED, OPEN, PLAIN, UNKNOWN, unknown
 
-GENERATED = re.compile(
-    r"node_modules|dist|build|out|target|\.?venv|env|__pycache__|\.[\w.*-]*_cache|\.next|\.nuxt|\.cache|\.tox|\.nox|\.parcel-cache"
-    r"|\.turbo|coverage|htmlcov|\.nyc_output|\.eggs|[\w.*-]+\.egg-info|\.gradle|\.svelte-kit|\.output|\.vite|\.angular|_build|\.terraform"
-    r"|obj|tmp|\.tmp|temp|logs?|\.coverage|playwright-report|test-results|storybook-static|DerivedData|Pods|\.dart_tool|cmake-build-\w+|_site"
-    r"|build-\w+|\.ipynb_checkpoints|\.expo|\.webpack|public/build|\.docusaurus|vendor/bundle|generated|\.aws-sam|\.serverless|\.vercel"
-)
-"""Names of directories that tools make anew."""
-_TEMPORARY = (
-    "/tmp",
-    "/var/tmp",
-    "/private/tmp",
-    "/private/var/tmp",
-    "/dev/shm",
-    "/var/folders",
-    "/private/var/folders",
-)
-_NULL = re.compile(r"/dev/(?:null|stdout|stderr|stdin|tty|zero|u?random|full|fd/\d+|ptmx)|/proc/self/fd/\d+")
-_SYSTEM = re.compile(
-    r"/(?:etc|usr|bin|sbin|lib|lib64|boot|var|opt|root|sys|proc|run|srv|Library|System|Applications|private/etc|private/var|nix|efi)(?:/|$)"
-)
-_PROFILE = re.compile(
-    r"\.(?:bashrc|bash_profile|bash_login|bash_logout|profile|zshrc|zprofile|zshenv|zlogin|kshrc|cshrc|tcshrc|inputrc|pam_environment|xprofile|xinitrc"
-    r"|gitconfig|npmrc|pypirc|condarc|curlrc|wgetrc|netrc|vimrc|tmux\.conf)"
-    r"|\.ssh(?:/.*)?|\.config/(?:fish|autostart|systemd|git|pip|environment\.d)/.*|\.local/share/systemd/.*|Library/LaunchAgents/.*|\.gnupg(?:/.*)?"
-    r"|\.aws(?:/.*)?|\.kube(?:/.*)?|\.docker/config\.json|bin/.*|\.local/bin/.*"
-)
+_TOP = frozenset(("/Users", "/home", "/mnt", "/media", "/data", "/workspace"))
+"""Directories that are there on some machines."""
 _LOCAL = re.compile(r"localhost|.*\.localhost|.*\.local|.*\.internal\.test|0|host\.docker\.internal")
 _BY_DNS = re.compile(r".*\.(?:nip\.io|sslip\.io|xip\.io|localtest\.me|lvh\.me|rbndr\.us)")
+_TRANSLATED = ipaddress.ip_network("64:ff9b::/96")
 _METADATA = frozenset(
     ("169.254.169.254", "169.254.170.2", "100.100.100.200", "168.63.129.16", "fd00:ec2::254", "192.0.0.192")
 )
@@ -77,7 +57,7 @@ class Places:
         if found is None:
             whole = os.path.join(cwd, path)
             plain = os.path.normpath(whole)
-            if _NULL.fullmatch(plain):
+            if _is_null(plain):
                 found = plain  # what it leads to is this process's own
             else:
                 try:
@@ -102,7 +82,7 @@ class Places:
     def target(self, text: str, cwd: str, *, glob: bool = False, link: bool = False) -> Target:
         """Returns the file of this name, seen from this directory."""
         text = text.removeprefix("file://")
-        if _NULL.fullmatch(text):
+        if _is_null(text):
             return Target(text, "null", text)
         if "\0" in text or (not text.startswith("/") and (UNKNOWN in cwd or OPEN in cwd)):
             return Target(text, "unknown", text, glob)
@@ -119,58 +99,35 @@ class Places:
         return bool(head.rpartition("/")[2]) and UNKNOWN not in text.rpartition("/")[0]
 
     def place(self, path: str, *, glob: bool = False) -> str:
-        """Where an absolute path is.
+        """Where an absolute path is: as `places.toml` has it, or `root`: the file system's, or above home or the project."""
+        head, _, name = path.rpartition("/")
+        if glob and not name.strip("*?.[]!^{}@"):  # everything in a directory
+            return self.place(head or "/")
+        for directory, mark in ((self.project, "."), (self.home, "~")):
+            if path == directory or path.startswith(f"{directory}/"):
+                return _where(mark + path[len(directory) :])
+        place = _where(path)
+        above = f"{path.rstrip('/')}/"
+        if place not in {"null", "temp-root"} and (self.home.startswith(above) or self.project.startswith(above)):
+            return "root"
+        if place == "top":
+            return "root" if path in _TOP or os.path.isdir(path) else "outside"
+        return place
 
-        null, device, root (the file system's, or above home or the project), home, project, git, generated, inside, temp-root,
-        temp, profile, system, outside.
-        """
-        project, home = self.project, self.home
-        if _NULL.fullmatch(path):
-            return "null"
-        if glob:
-            head, _, name = path.rpartition("/")
-            if not name.strip("*?.[]!^{}@"):  # everything in a directory
-                place = self.place(head or "/")
-                return {"temp": "temp", "inside": "inside", "generated": "generated"}.get(place, place)
-        if path.startswith(f"{project}/"):
-            rest = path[len(project) + 1 :]
-            if rest == ".git" or rest.startswith(".git/"):
-                return "git"
-            first = rest.split("/")
-            if any(GENERATED.fullmatch(part) for part in first):
-                return "generated"
-            return "inside"
-        if path == project:
-            return "project"
-        if path == home:
-            return "home"
-        if path.startswith(f"{home}/"):
-            return "profile" if _PROFILE.fullmatch(path[len(home) + 1 :]) else "outside"
-        if path in _TEMPORARY:
-            return "temp-root"
-        if path == "/" or home.startswith(f"{path}/") or project.startswith(f"{path}/"):
-            return "root"
-        if path.startswith(tuple(f"{one}/" for one in _TEMPORARY)):
-            return "temp"
-        if path.startswith("/dev/"):
-            return "device"
-        if path.count("/") == 1 and not path.startswith("/."):
-            return (
-                "root"
-                if os.path.isdir(path) or path[1:] in {"Users", "home", "mnt", "media", "data", "workspace"}
-                else "outside"
-            )
-        if re.fullmatch(r"/(?:home|Users)/[^/]+", path):
-            return "home"
-        if re.fullmatch(
-            r"/(?:home|Users|root)/(?:[^/]+/)?\.(?:ssh|bashrc|zshrc|profile|bash_profile|aws|gnupg|kube)(?:/.*)?", path
-        ):
-            return "profile"
-        if re.fullmatch(
-            r"/(?:etc|usr|bin|sbin|lib|lib64|boot|var|opt|root|sys|proc|Library|System|Applications)", path
-        ):
-            return "root"
-        return "system" if _SYSTEM.match(path) else "outside"
+
+@functools.cache
+def _patterns() -> re.Pattern[str]:
+    document: dict[str, str] = tomllib.loads(Path(__file__).with_name("places.toml").read_text(encoding="utf-8"))
+    return re.compile("|".join(f"(?P<{name.replace('-', '_')}>{pattern})" for name, pattern in document.items()))
+
+
+def _is_null(path: str) -> bool:
+    return path.startswith(("/dev/", "/proc/")) and _where(path) == "null"
+
+
+def _where(path: str) -> str:
+    found = _patterns().fullmatch(path)
+    return str(found.lastgroup).replace("_", "-") if found else "outside"
 
 
 def host_of(text: str) -> Target:
@@ -191,14 +148,10 @@ def _host_place(name: str) -> str:
         return "metadata"
     address = _address(plain.partition("%")[0])
     if address is None:
-        if _LOCAL.fullmatch(plain):
-            return "local"
-        return "by-dns" if _BY_DNS.fullmatch(plain) else "remote"
+        return "local" if _LOCAL.fullmatch(plain) else "by-dns" if _BY_DNS.fullmatch(plain) else "remote"
     if isinstance(address, ipaddress.IPv6Address):
-        mapped = address.ipv4_mapped
-        if mapped is None and address in ipaddress.ip_network("64:ff9b::/96"):
-            mapped = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
-        address = mapped or address
+        in_the_end = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF) if address in _TRANSLATED else None
+        address = address.ipv4_mapped or in_the_end or address
     if str(address) in _METADATA:
         return "metadata"
     return "local" if address.is_loopback or address.is_unspecified else "remote"
@@ -209,10 +162,8 @@ def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     try:
         return ipaddress.ip_address(text)
     except ValueError:
-        pass
-    if re.fullmatch(r"[0-9a-fx.]+", text) and text[0].isdigit():
-        try:
-            return ipaddress.IPv4Address(socket.inet_aton(text))
-        except (OSError, ValueError):
-            return None
-    return None
+        numbers = re.fullmatch(r"\d[0-9a-fx.]*", text)
+    try:
+        return ipaddress.IPv4Address(socket.inet_aton(text)) if numbers else None
+    except (OSError, ValueError):
+        return None

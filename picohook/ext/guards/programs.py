@@ -60,48 +60,46 @@ class Started(Effects):
     def follow(self) -> None:
         """Note what it does, and read what it runs."""
         command = self.command
-        self._name()
+        if not command.name:
+            self._name()
         row = row_of(command.name)
         made = split(command.words, row)
         command.options, command.operands = made.options, made.operands
         if command.name and "/" in command.words[0].text and not row.runs:
-            self._file(command.words[0], row.name, first_word=True)
-        if command.name in _READS_PROGRAMS and any(is_fetched(word) for word in command.words):
+            self._file(command.words[0], row.name, is_named=True)
+        if command.name in _READS_PROGRAMS and any(map(is_fetched, command.words)):
             self.bare("fetch-run", command.line)
-        builtin = _BUILTINS.get(command.name)
-        if builtin is not None:
-            builtin(self.reader, command, self.scope)
-        for variable, value in command.assigned:
-            self._variable(variable, value)
+        if command.name in _BUILTINS:
+            _BUILTINS[command.name](self.reader, command, self.scope)
+        for name, value in command.assigned:
+            self._variable(name, value)
         views = [(row, made), *self._subcommand(row)]
         for one, parts in views:
             self._do(one, parts, one.runs)
         self.redirects()
-        for variable, value in command.assigned:
-            self.bare("variable", f"{variable}={value}")
+        assigned = [f"{name}={value}" for name, value in command.assigned]
         if command.name in {"export", "declare", "typeset"}:
-            for word in command.words[1:]:
-                self.bare("variable", word.text)
-        if not command.options.keys().isdisjoint(("--help", "--version")):
-            return
-        for one, parts in views:
-            self._do(one, parts, one.acts)
-        if row.files and not command.wraps and not any(one.acts for one, _ in views):
-            self._guess(command.operands if row.name else command.words[1:])
+            assigned += [word.text for word in command.words[1:]]
+        for text in assigned:
+            self.bare("variable", text)
+        if command.options.keys().isdisjoint(("--help", "--version")):
+            for one, parts in views:
+                self._do(one, parts, one.acts)
+            if row.files and not command.wraps and not any(one.acts for one, _ in views):
+                self._guess(command.operands if row.name else command.words[1:])
 
     def _do(self, row: Row, parts: Split, steps: Iterable[Step]) -> None:
         self.row, self.operands, self.given = row, parts.operands, parts.given
         for step in steps:
             if step.holds(self.command):
-                _DOES.get(step.kind, Started._on_files)(self, step)
+                getattr(self, step.method, self._on_files)(step, self._chosen(step))
 
     def _subcommand(self, row: Row) -> Iterator[tuple[Row, Split]]:
         """The row of its subcommand, and the words after that as it reads them."""
         command = self.command
-        rows = table()
         for count in (2, 1) if row.nested else ():
             subs = command.operands[:count]
-            found = rows.get(" ".join([row.name, *(word.text for word in subs)]))
+            found = table().get(" ".join([row.name, *(word.text for word in subs)]))
             if found and len(subs) == count:
                 at = next(at for at, word in enumerate(command.words) if word is subs[-1])
                 parts = split(command.words[at:], found)
@@ -112,15 +110,12 @@ class Started(Effects):
     def _name(self) -> None:
         """See what program it is: `$(command -v rm) x` runs rm."""
         command, first = self.command, self.command.words[0]
-        if command.name:
-            return
-        which = first.inside[0] if len(first.inside) == 1 else None
-        if which and (which.name == "which" or (which.name == "command" and "-v" in which.options)):
-            named = [word for word in which.operands if word.text and word.known]
-            if len(named) == 1:
-                command.words[0], command.name = named[0], named[0].text.rpartition("/")[2]
-                return
-        if is_fetched(first):
+        named: list[Word] = []
+        if len(first.inside) == 1 and (first.inside[0].name == "which" or "-v" in first.inside[0].options):
+            named = [word for word in first.inside[0].operands if word.text and word.known]
+        if len(named) == 1:
+            command.words[0], command.name = named[0], named[0].text.rpartition("/")[2]
+        elif is_fetched(first):
             self.bare("fetch-run", first.shown)
         else:
             self.reading.doubt(f"The name of the program is not known: `{first.shown}`.", command)
@@ -128,19 +123,18 @@ class Started(Effects):
     def _variable(self, name: str, value: str) -> None:
         """It starts with this variable of its own."""
         if name in _GIT_VARIABLES:
-            self.program(value)
+            self._program(value)
         elif name in {"PATH", "LD_PRELOAD", "BASH_ENV", "ENV", "PROMPT_COMMAND"}:
-            probe = self.scope.copy()
-            probe.odd = ""
+            probe = replace(self.scope, variables={}, odd="")
             self.reader.assign(name, value, probe)
             if probe.odd:
                 self.reading.doubt(probe.odd, self.command)
 
     # The words of a step.
 
-    def chosen(self, step: Step, what: str) -> list[Word]:
+    def _chosen(self, step: Step) -> list[Word]:
         """The words that a step is about."""
-        names = what.split("|")
+        names = step.what.split("|")
         words = [word for name, word in self.given if name in names]
         if step.kind == "run":
             words = self._split(words)
@@ -148,10 +142,9 @@ class Started(Effects):
         for name in names:
             if name in _CHOICES:
                 words += _CHOICES[name](self, operands)
-        if step.match is not None and step.kind == "run":
-            words = [*named, *words[1:]] if (named := _matched(words[:1], step.match)) else []
-        elif step.match is not None:
-            words = _matched(words, step.match)
+        if step.match is not None:
+            matched = _matched(words[:1] if step.kind == "run" else words, step.match)
+            words = matched + words[1:] if matched and step.kind == "run" else matched
         return words or ([Word(step.default)] if step.default else [])
 
     def _split(self, words: Iterable[Word]) -> list[Word]:
@@ -175,20 +168,16 @@ class Started(Effects):
     def _sources(self, operands: list[Word]) -> list[Word]:
         return operands if self._option(self.row.target) else operands[:-1]
 
-    def _after_dashes(self) -> list[Word]:
-        texts = [word.text for word in self.command.words]
-        return self.command.words[texts.index("--") + 1 :] if "--" in texts else []
+    # What it does, by the kinds of steps.
 
-    # What it does.
-
-    def _on_files(self, step: Step) -> None:
+    def _on_files(self, step: Step, words: list[Word]) -> None:
         command, base = self.command, self._option(step.within)
         kind = f"{step.kind}-tree" if step.tree and has(command, step.tree) else step.kind
         note = command.operands[0].text if step.note == "first" else step.note
-        for chosen in self.chosen(step, step.what):
-            word = chosen if not base or chosen.text.startswith("/") else replace(chosen, text=f"{base}/{chosen.text}")
+        for given in words:
+            word = given if not base or given.text.startswith("/") else replace(given, text=f"{base}/{given.text}")
             if kind == "delete-tree":
-                self.deletes(word, "delete" if step.what == "found" and (word.glob or unknown(word.text)) else kind)
+                self.deletes(word, "delete" if step.what == "found" and (word.glob or not word.known) else kind)
             elif kind == "sent":
                 self.sends(word)
             elif kind != "read" or not word.text.startswith("-"):
@@ -198,38 +187,44 @@ class Started(Effects):
             elif note == "input" and command.feed is not None:
                 self.keep(word, command.feed.text)
 
-    def _on_hosts(self, step: Step) -> None:
-        for word in self.chosen(step, step.what):
+    def do_connect(self, step: Step, words: list[Word]) -> None:
+        """The words are hosts."""
+        for word in words:
             self.host(step.kind, word.text, step.note)
 
-    def _look_up(self, step: Step) -> None:
-        """Names can carry data out."""
-        for word in self.chosen(step, step.what):
+    do_send = do_connect
+
+    def do_look_up(self, step: Step, words: list[Word]) -> None:
+        """The words are names of hosts, which can carry data out."""
+        for word in words:
             if any(one.name not in {"echo", "printf"} for one in word.inside):
                 self.bare("dns-data", word.shown)
             elif word.variables and re.search(f"{UNKNOWN}[^.]*\\.", word.text):
                 self.bare("dns-variable", word.shown)
-        self._on_hosts(step)
+        self.do_connect(step, words)
 
-    def _statement(self, step: Step) -> None:
-        for word in self.chosen(step, step.what):
-            self.bare("statement", without_strings(word.text))
+    def do_statement(self, step: Step, words: list[Word]) -> None:
+        """The words are statements for a database."""
+        for word in words:
+            self.bare(step.kind, without_strings(word.text))
 
-    def _words_from(self, step: Step) -> None:
-        words = self.chosen(step, step.what)
+    def do_words_from(self, step: Step, words: list[Word]) -> None:
+        """The words may be the output of commands, or have variables."""
         if any(word.inside or word.variables for word in words):
-            self.bare("words-from", " ".join(name for word in words for name in word.variables))
+            self.bare(step.kind, " ".join(name for word in words for name in word.variables))
 
-    def _said(self, step: Step) -> None:
+    def do_act(self, step: Step, words: list[Word]) -> None:
         """The step names an act, a doubt, or why the shell may mean something else by what follows."""
-        if step.words and not self.chosen(step, step.words):
+        if step.what and not words:
             return
         if step.kind == "act":
-            self.bare(step.what)
+            self.bare(step.note)
         elif step.kind == "odd":
-            self.scope.odd = step.what
+            self.scope.odd = step.note
         else:
-            self.reading.doubt(step.what, self.command)
+            self.reading.doubt(step.note, self.command)
+
+    do_doubt = do_odd = do_act
 
     def _guess(self, words: Iterable[Word]) -> None:
         """Of a program that is not known, each word may be a file, and a URL a host."""
@@ -244,16 +239,8 @@ class Started(Effects):
 
     # What it runs.
 
-    def program(self, text: str) -> None:
-        """A setting names a program that git or ssh runs."""
-        if text in _HARMLESS_EDITORS:
-            return
-        if not text.startswith(("ssh ", "less", "cat", "true", "false", "vim", "nano", "code ", "delta")):
-            self.bare("git-runs", text)
-        self.shell(Word(text.replace("%S", "")))
-
-    def _run(self, step: Step) -> None:
-        words = self.chosen(step, step.what)
+    def do_run(self, step: Step, words: list[Word]) -> None:
+        """The words are another command."""
         scope = self.inner()
         if self.command.name in {"builtin", "command"} and words and words[0].text in _BUILTINS:
             scope = self.scope  # the same shell runs it
@@ -263,20 +250,18 @@ class Started(Effects):
         while words and (found := _ASSIGNED.fullmatch(words[0].text)):
             assigned.append((found[1], found[2]))
             words = words[1:]
-        if words and words[0].text == "-":
-            words = words[1:]
-        self.run([Word(step.note), *words] if step.note else words, scope, assigned)
+        self.run(words[1:] if words and words[0].text == "-" else words, scope, assigned)
 
-    def _shell(self, step: Step) -> None:
+    def do_shell(self, _step: Step, words: list[Word]) -> None:
+        """Each word is a shell text."""
         changes: dict[str, Any] = {}
         if self.row.name in _SHELLS:
             changes["positional"] = [word.text for word in self.operands[2:]]
-        for word in self.chosen(step, step.what):
+        for word in words:
             self.shell(word, **changes)
 
-    def _line(self, step: Step) -> None:
-        """Its words together are a shell text."""
-        words = self.chosen(step, step.what)
+    def do_line(self, step: Step, words: list[Word]) -> None:
+        """The words together are a shell text."""
         line = " ".join(filter(None, [step.note, *(one.text for one in words)]))
         word = Word(line, inside=tuple(one for word in words for one in word.inside))
         if step.kind == "eval" and word.known:
@@ -284,19 +269,35 @@ class Started(Effects):
         elif words:
             self.shell(word)
 
-    def _programs(self, step: Step) -> None:
-        for word in self.chosen(step, step.what):
-            self.program(word.text)
+    do_eval = do_line
 
-    def _code(self, step: Step) -> None:
-        for word in self.chosen(step, step.what):
+    def do_program(self, _step: Step, words: list[Word]) -> None:
+        """Settings name programs that git or ssh runs."""
+        for word in words:
+            self._program(word.text)
+
+    def _program(self, text: str) -> None:
+        if text in _HARMLESS_EDITORS:
+            return
+        if not text.startswith(("ssh ", "less", "cat", "true", "false", "vim", "nano", "code ", "delta")):
+            self.bare("git-runs", text)
+        self.shell(Word(text.replace("%S", "")))
+
+    def do_code(self, step: Step, words: list[Word]) -> None:
+        """Each word is code."""
+        for word in words:
             if is_fetched(word):
                 self.bare("fetch-run", word.text[:60])
             code.note(self, step.language or self.row.name, word.text)
 
-    def _interpret(self, step: Step) -> None:
-        """A file is its program; without one it reads that from its input."""
-        words, language = self.chosen(step, step.what), step.language or self.row.name
+    def do_script(self, step: Step, words: list[Word]) -> None:
+        """Each word is a file with code."""
+        for word in words:
+            self._file(word, step.language or "sh")
+
+    def do_interpret(self, step: Step, words: list[Word]) -> None:
+        """A file has the code; without one it is read from the input."""
+        language = step.language or self.row.name
         if not words or words[0].text == "-":
             self._fed(self.command.feed, language)
         elif not _is_input(words[0].text):
@@ -305,10 +306,6 @@ class Started(Effects):
             inside = list(words[0].inside)
             feed = Feed(inside, self.reader.output(inside, self.scope)) if inside else self.command.feed
             self._fed(feed, "sh" if language == "source" else language)
-
-    def _script(self, step: Step) -> None:
-        for word in self.chosen(step, step.what):
-            self._file(word, step.language or "sh")
 
     def _fed(self, feed: Feed | None, language: str) -> None:
         if feed is None:
@@ -333,35 +330,39 @@ class Started(Effects):
         else:
             code.note(self, language, text)
 
-    def _file(self, word: Word, language: str, *, first_word: bool = False) -> None:
-        """It runs a file: read its text if this session wrote it."""
-        files = self.files
-        if unknown(word.text) and not first_word:
-            known = bool(word.inside) and listed(word.inside) is not None
-            if not known and not word.glob and UNKNOWN in word.text.rpartition("/")[2]:
+    def _file(self, word: Word, language: str, *, is_named: bool = False) -> None:
+        """It runs a file: read its text if this session wrote it. `is_named`: it is what the command is called."""
+        if not word.known and not is_named:
+            known = word.glob or (bool(word.inside) and listed(word.inside) is not None)
+            if not known and UNKNOWN in word.text.rpartition("/")[2]:
                 self.reading.doubt(f"It is not known which file `{self.command.name}` runs.", self.command)
             return
-        for cwd in self.scope.cwds[:2]:
-            path = self.places.real(word.text, cwd)
-            if path in files.fetched:
-                self.bare("fetch-run", word.shown)
-                return
-            text = files.text_of(path)
+        if not self.files.fetched.isdisjoint(self.places.real(word.text, cwd) for cwd in self.scope.cwds[:2]):
+            self.bare("fetch-run", word.shown)
+            return
+        for path, text in self._own([word.text]):
             if text == UNKNOWN:
                 self.reading.doubt(f"`{word.shown}` was written before, and its text is not known.", self.command)
-            elif text is not None and path not in files.running and len(files.running) < 5:
+                continue
+            kind = _language(path, text) or language or ("sh" if is_named else "")
+            self._text(text, kind, self.scope if kind == "source" else self.inner().copy())
+
+    def _own(self, names: Sequence[str]) -> Iterator[tuple[str, str]]:
+        """The paths and texts of files of these names that the call or its session wrote, while they run."""
+        files = self.files
+        for cwd, name in itertools.product(self.scope.cwds[:2], names):
+            path = self.places.real(name, cwd)
+            text = files.text_of(path)
+            if text is not None and path not in files.running and len(files.running) < 5:
                 files.running.append(path)
-                kind = _language(path, text) or language or ("sh" if first_word else "")
-                self._text(text, kind, self.scope if kind == "source" else self.inner().copy())
+                yield path, text
                 files.running.pop()
 
-    def _arguments(self, step: Step) -> None:
+    def do_arguments(self, step: Step, _words: list[Word]) -> None:
         """`xargs`, `parallel`: what they read become words of a command."""
-        options, feed = self.command.options, self.command.feed or Feed()
-        texts = [word.text for word in self.operands]
-        at = texts.index(":::") if ":::" in texts else len(texts)
-        words, sources = self.operands[:at], tuple(feed.commands)
-        arguments: list[Word] | None = self.operands[at + 1 :] or None
+        options, feed, words = self.command.options, self.command.feed or Feed(), self.operands
+        at = next((at for at, word in enumerate(words) if word.text == ":::"), len(words))
+        words, arguments = words[:at], words[at + 1 :] or None
         if arguments is None and feed.text is not None and not feed.file:
             separator = "\0" if options.keys() & {"-0", "--null"} else "\n" if options.keys() & {"-I", "-d"} else None
             arguments = [Word(one) for one in feed.text.split(separator)[:64] if one.strip()]
@@ -369,22 +370,24 @@ class Started(Effects):
             arguments = []
         elif feed.commands:
             arguments = listed(feed.commands)
-        unread = Word('"${PICOHOOK_UNKNOWN}"' if step.note else UNKNOWN)
-        arguments = [replace(word, inside=sources) for word in ([unread] if arguments is None else arguments)]
-        scope = self.inner()
-        scope.feed = None
-        mark = self._option(_MARKED) or ("{}" if step.note or has(self.command, _MARKED) else "")
+        if arguments is None:
+            arguments = [Word('"${PICOHOOK_UNKNOWN}"' if step.note else UNKNOWN)]
+        arguments = [replace(word, inside=tuple(feed.commands)) for word in arguments]
+        marked = has(self.command, _MARKED)
+        mark = self._option(_MARKED) or ("{}" if step.note or marked else "")
         if mark and any(mark in word.text for word in words):
             lines = [[filled(word, one, mark) for word in words] for one in arguments[:16] or [Word(mark)]]
         else:
-            lines = [[*words, *(() if has(self.command, _MARKED) else arguments)]]
+            lines = [[*words, *(() if marked else arguments)]]
+        scope = self.inner()
+        scope.feed = None
         for line in lines if words else ():
             if step.note:
                 self.shell(Word(" ".join(word.text for word in line)))
             else:
                 self.run(line, scope)
 
-    def _each(self, step: Step) -> None:
+    def do_each(self, step: Step, _words: list[Word]) -> None:
         """`find -exec`: a command for each file that it finds."""
         names, words = step.what.split("|"), self.command.words
         found = listed([self.command]) or [Word(UNKNOWN)]
@@ -398,37 +401,25 @@ class Started(Effects):
                 for one in found:
                     self.run([filled(part, one) for part in made])
 
-    def _own(self, names: Sequence[str]) -> Iterator[str]:
-        """The texts of files of these names that the call or its session wrote, while they run."""
-        files = self.files
-        for cwd, name in itertools.product(self.scope.cwds[:2], names):
-            path = self.places.real(name, cwd)
-            text = files.text_of(path)
-            if text is not None and path not in files.running:
-                files.running.append(path)
-                yield text
-                files.running.pop()
-
-    def _recipes(self, step: Step) -> None:
-        """`make`."""
-        names = [word.text for word in self.chosen(step, step.what)] or ["Makefile", "makefile", "GNUmakefile"]
-        for text in self._own([posixpath.join(self._option(step.within), name) for name in names]):
+    def do_recipes(self, step: Step, words: list[Word]) -> None:
+        """`make`: the recipes of a Makefile."""
+        names = [word.text for word in words] or ["Makefile", "makefile", "GNUmakefile"]
+        for _, text in self._own([posixpath.join(self._option(step.within), name) for name in names]):
             lines = [line.lstrip("\t@-+ ") for line in text.replace("\\\n", " ").splitlines() if line.startswith("\t")]
             for line in (lines + re.findall(r"\$\(shell ([^)]*)\)", text))[:200]:
                 plain = re.sub(r"\$[({](\w+)[)}]|\$[@<^?*]", "${PICOHOOK_UNKNOWN}", line).replace("$$", "$")
                 self.reader.read(plain, self.inner().copy())
 
-    def _scripts(self, step: Step) -> None:
-        """`npm`."""
-        words = [word.text for word in self.operands[:2]]
-        for text in self._own([posixpath.join(self._option(step.within), "package.json")]) if words else ():
-            name = words[-1] if words[0] in {"run", "run-script"} else words[0]
-            keys = [f"pre{name}", name, f"post{name}"]
-            if name in {"install", "i", "ci", "add"}:
-                keys += ["preinstall", "postinstall", "prepare"]
-            named = "|".join(map(re.escape, keys))
-            for script in re.findall(rf'"(?:{named})"\s*:\s*"((?:[^"\\]|\\.)*)"', text):
-                self.shell(Word(script.replace('\\"', '"').replace("\\\\", "\\")))
+    def do_scripts(self, step: Step, words: list[Word]) -> None:
+        """`npm`: the scripts of package.json."""
+        name = words[1].text if len(words) > 1 and words[0].text in {"run", "run-script"} else words[0].text
+        keys = [f"pre{name}", name, f"post{name}"]
+        if name in {"install", "i", "ci", "add"}:
+            keys += ["preinstall", "postinstall", "prepare"]
+        script = re.compile(rf'"(?:{"|".join(map(re.escape, keys))})"\s*:\s*"((?:[^"\\]|\\.)*)"')
+        for _, text in self._own([posixpath.join(self._option(step.within), "package.json")]):
+            for found in script.findall(text):
+                self.shell(Word(found.replace('\\"', '"').replace("\\\\", "\\")))
 
 
 _CHOICES: dict[str, Callable[[Started, list[Word]], Iterable[Word]]] = {
@@ -438,28 +429,10 @@ _CHOICES: dict[str, Callable[[Started, list[Word]], Iterable[Word]]] = {
     "sources": Started._sources,
     "target": Started._targets,
     "words": lambda started, _: started.command.words[1:],
-    "--": lambda started, _: started._after_dashes(),
+    "--": lambda started, _: list(itertools.dropwhile(lambda word: word.text != "--", started.command.words))[1:],
     "input": lambda started, _: [Word(feed.text)] if (feed := started.command.feed) and feed.text else [],
     "file": lambda started, _: [feed.file] if (feed := started.command.feed) and feed.file else [],
     "found": lambda started, _: listed([started.command]) or [],
-}
-_DOES: dict[str, Callable[[Started, Step], None]] = {
-    **dict.fromkeys(("connect", "send"), Started._on_hosts),
-    **dict.fromkeys(("act", "doubt", "odd"), Started._said),
-    **dict.fromkeys(("line", "eval"), Started._line),
-    "look-up": Started._look_up,
-    "statement": Started._statement,
-    "words-from": Started._words_from,
-    "run": Started._run,
-    "shell": Started._shell,
-    "program": Started._programs,
-    "code": Started._code,
-    "interpret": Started._interpret,
-    "script": Started._script,
-    "arguments": Started._arguments,
-    "each": Started._each,
-    "recipes": Started._recipes,
-    "scripts": Started._scripts,
 }
 
 

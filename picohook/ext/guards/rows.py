@@ -8,7 +8,7 @@ import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, TypeAdapter, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, model_validator
 
 from .names import listed
 from .words import Word
@@ -56,43 +56,46 @@ class Step(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     kind: str
-    what: str
-    when: Conditions = ()
+    what: str = ""
+    when: Conditions = Field((), alias="if")
     sub: Conditions = ()
     match: Regex | None = None
     tree: Names = frozenset()
     note: str = ""
-    within: Names = frozenset()
-    default: str = ""
-    words: str = ""
+    within: Names = Field(frozenset(), alias="in")
+    default: str = Field("", alias="else")
     language: str = ""
 
     @model_validator(mode="before")
     @classmethod
     def _of_a_table(cls, given: dict[str, Any]) -> dict[str, Any]:
+        """The act is a key of the table, and its value is the words, or the name of the act if `from` has the words."""
         kinds = given.keys() & _KINDS
         if len(kinds) != 1:
             raise ValueError(f"a step has one of {', '.join(sorted(_KINDS))}")
         kind = kinds.pop()
-        made = {
-            {"if": "when", "in": "within", "else": "default", "from": "words"}.get(key, key): value
-            for key, value in given.items()
-        }
-        return {"kind": kind, "what": made.pop(kind), **made}
+        rest = {key: value for key, value in given.items() if key not in {kind, "from"}}
+        if kind in {"act", "doubt", "odd"}:
+            return {**rest, "kind": kind, "note": given[kind], "what": given.get("from", "")}
+        return {**rest, "kind": kind, "what": given[kind]}
+
+    @model_validator(mode="after")
+    def _names_what_there_is(self) -> Step:
+        odd = {one for one in self.what.split("|") if one and not one.startswith("-")} - _WORDS
+        odd |= {one for names, _ in self.when for one in names if not one.startswith("-")} - FACTS.keys()
+        if odd:
+            raise ValueError(f"{', '.join(sorted(odd))}: there is no such choice of words, and no such fact")
+        return self
+
+    @functools.cached_property
+    def method(self) -> str:
+        """The name of the method that does it."""
+        return f"do_{self.kind.replace('-', '_')}"
 
     @functools.cached_property
     def skips(self) -> int:
         """How many operands are the subcommand."""
         return sum(wanted for _, wanted in self.sub)
-
-    @model_validator(mode="after")
-    def _names_what_there_is(self) -> Step:
-        chosen = self.words if self.kind in {"act", "doubt", "odd"} else self.what
-        odd = {one for one in chosen.split("|") if one and not one.startswith("-")} - _WORDS
-        odd |= {one for names, _ in self.when for one in names if not one.startswith("-")} - FACTS.keys()
-        if odd:
-            raise ValueError(f"{', '.join(sorted(odd))}: there is no such choice of words, and no such fact")
-        return self
 
     def holds(self, command: Command) -> bool:
         """Whether the program does it, in this command."""
