@@ -47,8 +47,7 @@ from .ext.prompt.hook import PromptHook as PromptHook
 from .ext.prompt.model_prompt import ModelPrompt as ModelPrompt
 from .ext.prompt.openai_chat import openai_chat as openai_chat
 from .ext.prompt.spec import PromptSpec as PromptSpec
-from .ext.proof.prover import ProofOfLife as ProofOfLife
-from .ext.proof.status import ProofStatus as ProofStatus
+from .ext.proof.prover import ProofOfLife as ProofOfLife, ProofStatus as ProofStatus
 from .ext.record.recorder import Recorder as Recorder
 from .ext.rust_worker.worker import worker_hooks as worker_hooks
 from .ext.vendors.files.named_files import foreign_hooks as foreign_hooks

@@ -45,6 +45,11 @@ def line(text: str = "", *, style: str = "", cut: bool = False) -> None:
     show(Text(escape(text), style=style), cut=cut)
 
 
+def many(count: int, noun: str) -> str:
+    """Returns a number with its noun."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
 def pairs(rows: Iterable[tuple[str, str]], *, styles: Mapping[str, str] | None = None) -> None:
     """Print names and values as two columns. Names are dim, unless `styles` has a style for them."""
     from rich.table import Table

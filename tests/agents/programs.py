@@ -14,8 +14,7 @@ from picohook.ext.drill.copies import written
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from picohook.ext.drill.agents import Agent
-    from picohook.ext.drill.model import Call
+    from picohook.ext.drill.agents import Agent, Call
 
 HERE = Path(__file__).parent
 BIN = HERE / "node_modules" / ".bin"

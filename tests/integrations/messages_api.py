@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from picohook.ext.drill.model import anthropic_events
+from picohook.ext.drill.model import events
 
 HELPER = "You are the one who helps."
 
@@ -25,7 +25,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Type", "text/event-stream")
         self.send_header("Connection", "close")
         self.end_headers()
-        for kind, data in anthropic_events(request["model"], self.server.answer(request)):
+        for kind, data in events("anthropic", self.server.answer(request), request["model"]):
             self.wfile.write(f"event: {kind}\ndata: {json.dumps({'type': kind, **data})}\n\n".encode())
         self.close_connection = True
 

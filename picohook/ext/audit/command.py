@@ -25,19 +25,15 @@ def _audit() -> None:
 
 @app.command()
 def verify(
-    log: Annotated[Path, typer.Argument(metavar="FILE", help="The log.", show_default=False)],
+    log: Annotated[Path, typer.Argument(metavar="FILE", help="The log.")],
     head: Annotated[
         str | None,
-        typer.Option(
-            metavar="HASH", help="The hash of a record, kept elsewhere. Fails if no record has it.", show_default=False
-        ),
+        typer.Option(metavar="HASH", help="The hash of a record, kept elsewhere. Fails if no record has it."),
     ] = None,
     after: Annotated[
         str | None,
         typer.Option(
-            metavar="HASH",
-            help="The hash of the record before the first one, if older files were moved away.",
-            show_default=False,
+            metavar="HASH", help="The hash of the record before the first one, if older files were moved away."
         ),
     ] = None,
     as_json: Json = False,
@@ -67,7 +63,7 @@ def verify(
         if found.problem is None:
             head = f", head {found.head}" if found.records else ""
             across = f" in {len(files)} files" if len(files) > 1 else ""
-            output.line(f"{log}: ok, {found.records} record{'' if found.records == 1 else 's'}{across}{head}")
+            output.line(f"{log}: ok, {output.many(found.records, 'record')}{across}{head}")
         else:
             output.error(f"{log}: {found.problem}")
     if not found.ok:

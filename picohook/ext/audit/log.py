@@ -6,6 +6,7 @@ Payloads, and texts that may quote them, are left out unless they are wanted.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import secrets
@@ -154,13 +155,10 @@ class AuditLog(Listener):
         value = payload.wire()
         value.pop("meta", None)
         if not self.payloads:
-            try:
+            with contextlib.suppress(TypeError, ValueError, RecursionError):  # the host's encoder knows more types
                 return {f"{name}_digest": keyed(self._secret, value)}
-            except (TypeError, ValueError, RecursionError):
-                pass  # the host's encoder knows more types
-        try:
-            plain = json.loads(encode(value))
-        except (EncodeError, ValueError, RecursionError):
+        plain = _plain(value)
+        if plain is None:
             return {}
         return {name: plain} if self.payloads else {f"{name}_digest": keyed(self._secret, plain)}
 
@@ -195,56 +193,35 @@ class Entry(Account[P]):
         self._log.write("host.would", {**about, "hooks": [_answer(asked.entry, texts=self._log.payloads)]})
 
     def concluded(self, outcome: Outcome[P]) -> None:
-        self._write(self._concluded(outcome))
-
-    def abandoned(self, error: BaseException) -> None:
-        self._write({"abandoned": type(error).__qualname__, **self._asked(self._entries)})
-
-    def _concluded(self, outcome: Outcome[P]) -> dict[str, Any]:
-        about: dict[str, Any] = {"action": outcome.action}
-        if outcome.approved is not None:
-            about["approved"] = outcome.approved
-        if outcome.hook:
-            about["hook"] = outcome.hook
+        texts = {"reason": outcome.reason, "feedback": outcome.feedback} if self._log.payloads else {}
+        shown = {"action": outcome.action, "approved": outcome.approved, "hook": outcome.hook, **texts}
+        about = {name: value for name, value in shown.items() if value not in (None, "")}
         if outcome.payload is not self.payload:
             about |= self._log.stamp("changed", outcome.payload)
-        if self._log.payloads:
-            texts = {"reason": outcome.reason, "feedback": outcome.feedback}
-            about |= {name: text for name, text in texts.items() if text}
-            if outcome.result is not None:
-                about |= self._log.stamp("result", outcome.result)
-        return about | self._asked(outcome.trail)
+        if self._log.payloads and outcome.result is not None:
+            about |= self._log.stamp("result", outcome.result)
+        self._write(about, outcome.trail)
 
-    def _asked(self, trail: Sequence[TrailEntry]) -> dict[str, Any]:
-        asked = {hook.name for hook in self._hooks}
-        # A part's reason, such as which grant it used, is never from a payload.
-        shown = [_answer(entry, texts=self._log.payloads or entry.hook not in asked) for entry in trail]
-        return {"hooks": shown, "duration_ms": _ms(self._began)}
+    def abandoned(self, error: BaseException) -> None:
+        self._write({"abandoned": type(error).__qualname__}, self._entries)
 
-    def _write(self, about: Mapping[str, Any]) -> None:
+    def _write(self, about: Mapping[str, Any], trail: Sequence[TrailEntry]) -> None:
         for hook in self._hooks:
             self._log.meet(hook)
-        self._log.write(self.stage.method, {**_place(self.payload.meta), **self._about, **about})
+        asked = {hook.name for hook in self._hooks}
+        # A part's reason, such as which grant it used, is never from a payload.
+        hooks = [_answer(entry, texts=self._log.payloads or entry.hook not in asked) for entry in trail]
+        took = round((time.perf_counter() - self._began) * 1000, 3)
+        place = {**_place(self.payload.meta), **self._about}
+        self._log.write(self.stage.method, {**place, **about, "hooks": hooks, "duration_ms": took})
 
 
 def _answer(entry: TrailEntry, *, texts: bool) -> dict[str, Any]:
-    shown: dict[str, Any] = {"hook": entry.hook}
     if entry.skipped:
-        return {**shown, "skipped": True}
-    shown |= {"action": entry.action, "duration_ms": round(entry.duration * 1000, 3)}
-    if entry.would:
-        shown["would"] = entry.would
-    if entry.failure:
-        shown["failure"] = entry.failure
-    if entry.severity:
-        shown["severity"] = entry.severity
-    if entry.degraded:
-        shown["degraded"] = entry.degraded
-    if entry.retries:
-        shown["retries"] = entry.retries
-    if texts:
-        shown |= {name: text for name, text in (("reason", entry.reason), ("error", entry.error)) if text}
-    return shown
+        return {"hook": entry.hook, "skipped": True}
+    left_out = {"notes", "grant"} if texts else {"notes", "grant", "reason", "error"}
+    shown = {name: value for name, value in entry.wire().items() if name not in left_out and value is not None}
+    return shown | ({"failure": entry.failure} if entry.failure else {})
 
 
 def _place(meta: Meta) -> dict[str, str]:
@@ -269,12 +246,8 @@ def _short(shown: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """An event's payload, or None if it has no JSON form: observers do not get that either."""
+    """A payload as JSON; None if it has no JSON form."""
     try:
         return json.loads(encode(value))
-    except EncodeError:
+    except (EncodeError, ValueError, RecursionError):
         return None
-
-
-def _ms(began: float) -> float:
-    return round((time.perf_counter() - began) * 1000, 3)

@@ -9,47 +9,22 @@ import subprocess
 import sys
 import time
 import tomllib
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from .model import Call
+    from collections.abc import Callable, Mapping
 
 T = TypeVar("T")
+Call: TypeAlias = tuple[str, str, dict[str, Any]]
+"""A call of a tool: its id, the tool and the arguments. A tool of a namespace is called NAMESPACE/NAME."""
 _TABLES = Path(__file__).with_name("agents.toml")
 _WORDS = {"python": sys.executable, "server": str(Path(__file__).with_name("alone") / "marking.py")}
 
 
-@dataclass(frozen=True, kw_only=True)
-class Agent:
+class Agent(SimpleNamespace):
     """One of the agents. `agents.toml` says what its keys mean."""
-
-    name: str
-    tried: Sequence[str]
-    home: str
-    above: bool = False
-    files: Sequence[str]
-    left_out: Sequence[str]
-    short: Mapping[str, int] = field(default_factory=lambda: {"timeout": 2})
-    start: Sequence[str] = ()
-    resume: Sequence[str]
-    in_drill: Sequence[str] = ()
-    options: Sequence[str]
-    environment: Mapping[str, str] = field(default_factory=dict)
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    servers: Mapping[str, Any] = field(default_factory=dict)
-    trust: Mapping[str, Any] = field(default_factory=dict)
-    shell: Sequence[Any]
-    write: Sequence[Any]
-    mark: Sequence[Any]
-    help: Sequence[Any]
-    open: Sequence[Any] = ()
-    type: Sequence[Any] = ()
-    lacks: Mapping[str, str] = field(default_factory=dict)
-    unguardable: Mapping[str, str] = field(default_factory=dict)
 
     def call(self, identity: str, kind: str, **words: Any) -> Call:
         """A call of the tool in the field `kind`, with these words in its arguments."""
@@ -66,7 +41,8 @@ def filled(value: T, **words: Any) -> T:
     return made
 
 
-AGENTS = {name: Agent(name=name, **table) for name, table in tomllib.loads(_TABLES.read_text(encoding="utf-8")).items()}
+_EVERY, *_EACH = tomllib.loads(_TABLES.read_text(encoding="utf-8")).items()
+AGENTS = {name: Agent(name=name, **{**_EVERY[1], **table}) for name, table in _EACH}
 
 
 def run(

@@ -31,18 +31,16 @@ _ALONE = "this system gives no network namespace: the agent was only told to use
 
 @app.command()
 def drill(
-    agent: Annotated[str, typer.Argument(metavar="AGENT", help=f"The agent: {_NAMES}.", show_default=False)],
+    agent: Annotated[str, typer.Argument(metavar="AGENT", help=f"The agent: {_NAMES}.")],
     *,
     here: Annotated[
         bool, typer.Option("--here", help="Work in this directory. Default: a throw-away project.")
     ] = False,
     ways: Annotated[
-        list[str] | None,
-        typer.Option("--way", metavar="WAY", help=f"Try only this way: {', '.join(WAYS)}.", show_default=False),
+        list[str] | None, typer.Option("--way", metavar="WAY", help=f"Try only this way: {', '.join(WAYS)}.")
     ] = None,
     program: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", help="The agent's program. Default: the one on the PATH.", show_default=False),
+        str | None, typer.Option(metavar="FILE", help="The agent's program. Default: the one on the PATH.")
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -83,14 +81,14 @@ def _drive(made: Drill, names: list[str], *, as_json: bool) -> bool:
     for name in names:
         ways.append(way := made.along(name))
         if not as_json:
-            output.line(f"  {way.verdict:<12}  {WAYS[name]:<44}  {way.seen}")
+            output.line(f"  {way.verdict:<12}  {WAYS[name]['title']:<44}  {way.seen}")
             if way.known:
                 output.line(f"  {'':<12}  {'':<44}  no hook can guard it: {way.known}")
     failed = [way.name for way in ways if way.fails]
     ok = not failed and any(way.verdict == "guarded" for way in ways)
     if as_json:
         about = {"agent": made.agent.name, "title": title, "version": version, "program": made.program}
-        shown = [{"title": WAYS[way.name], "fails": way.fails, **asdict(way)} for way in ways]
+        shown = [{"title": WAYS[way.name]["title"], "fails": way.fails, **asdict(way)} for way in ways]
         output.data({"ok": ok, **about, "offline": _ALONE not in made.notes, "ways": shown, "notes": made.notes})
         return ok
     for note in made.notes:

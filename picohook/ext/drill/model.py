@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import threading
+import tomllib
 from contextlib import contextmanager
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
+
+from .agents import Call, filled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-Call: TypeAlias = tuple[str, str, dict[str, Any]]
-"""A call of a tool: its id, the tool and the arguments. A tool of a namespace is called NAMESPACE/NAME."""
 Said: TypeAlias = str | list[Call]
 """What a model says: a text that ends the turn, or calls of tools."""
 Step: TypeAlias = "Said | Callable[[Model], Said]"
@@ -20,64 +23,41 @@ Step: TypeAlias = "Said | Callable[[Model], Said]"
 Event: TypeAlias = tuple[str, dict[str, Any]]
 
 
-def anthropic_events(model: str, said: Said) -> list[Event]:
-    """The events of Anthropic's interface for messages, each with its kind."""
-    usage = {"input_tokens": 1, "output_tokens": 1}
-    message = {"id": "msg_1", "type": "message", "role": "assistant", "model": model, "content": [], "usage": usage}
-    events: list[Event] = [("message_start", {"message": message})]
-    for index, one in enumerate([said] if isinstance(said, str) else said):
-        block: Any
-        if isinstance(one, str):
-            block, delta = {"type": "text", "text": ""}, {"type": "text_delta", "text": one}
-        else:
-            block = {"type": "tool_use", "id": one[0], "name": one[1], "input": {}}
-            delta = {"type": "input_json_delta", "partial_json": json.dumps(one[2])}
-        events.append(("content_block_start", {"index": index, "content_block": block}))
-        events.append(("content_block_delta", {"index": index, "delta": delta}))
-        events.append(("content_block_stop", {"index": index}))
-    reason = "end_turn" if isinstance(said, str) else "tool_use"
-    events.append(("message_delta", {"delta": {"stop_reason": reason}, "usage": {"output_tokens": 5}}))
-    return [*events, ("message_stop", {})]
+FORMS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 
 
-def _openai_events(said: Said) -> list[Event]:
-    """The events of OpenAI's interface for responses."""
-    text = {"type": "output_text", "text": said}
-    items: list[Any] = [{"type": "message", "role": "assistant", "id": "m", "content": [text]}]
-    if not isinstance(said, str):
-        items = []
-        for one, tool, arguments in said:
-            namespace, _, name = tool.rpartition("/")
-            call = {"type": "function_call", "id": f"i{one}", "call_id": one, "name": name}
-            items.append(
-                {**call, "arguments": json.dumps(arguments), **({"namespace": namespace} if namespace else {})}
-            )
-    usage = {"input_tokens": 1, "output_tokens": 1, "total_tokens": 2}
-    done = [("response.output_item.done", {"output_index": at, "item": item}) for at, item in enumerate(items)]
-    ended = ("response.completed", {"response": {"id": "r", "output": items, "usage": usage}})
-    return [("response.created", {"response": {"id": "r"}}), *done, ended]
+def events(vendor: str, said: Said, model: str = "scripted") -> list[Event]:
+    """Returns the events of a vendor's interface, each with its kind."""
+    form = FORMS[vendor]
+    if isinstance(said, str):
+        reason, items = "end_turn", [filled(form["text"], text=said)]
+    else:
+        reason, items = "tool_use", [_called(form["call"], call) for call in said]
+    each = [event for at, item in enumerate(items) for event in filled(form["each"], at=at, item=item, **item)]
+    return filled([*form["begin"], *each, *form["end"]], model=model, reason=reason, items=items)
 
 
-def _streamed(events: list[Event]) -> bytes:
-    return "".join(f"event: {kind}\ndata: {json.dumps({'type': kind, **data})}\n\n" for kind, data in events).encode()
+def _called(form: dict[str, Any], call: Call) -> dict[str, Any]:
+    identity, tool, arguments = call
+    namespace, _, name = tool.rpartition("/")
+    words = {"id": identity, "tool": tool, "namespace": namespace, "name": name}
+    made = filled(form, **words, json=json.dumps(arguments), arguments=arguments)
+    return {key: value for key, value in made.items() if value != ""}
 
 
-def _google(said: Said) -> bytes:
-    parts: list[Any] = [{"text": said}]
-    if not isinstance(said, str):
-        parts = [{"functionCall": {"id": one, "name": tool, "args": arguments}} for one, tool, arguments in said]
-    candidate = {"content": {"role": "model", "parts": parts}, "finishReason": "STOP", "index": 0}
-    usage = {"promptTokenCount": 1, "candidatesTokenCount": 1, "totalTokenCount": 2}
-    return json.dumps({"candidates": [candidate], "usageMetadata": usage}).encode()
-
-
-_FORMS: Mapping[str, tuple[str, Callable[[Said], bytes]]] = {
-    "/messages": ("text/event-stream", lambda said: _streamed(anthropic_events("scripted", said))),
-    "/responses": ("text/event-stream", lambda said: _streamed(_openai_events(said))),
-    ":streamGenerateContent": ("text/event-stream", lambda said: b"data: " + _google(said) + b"\n\n"),
-    ":generateContent": ("application/json", _google),
-}
-"""The form of a response, by the end of the path."""
+def _body(path: str, said: Callable[[], Said]) -> tuple[str, bytes]:
+    """Returns the type and the body of a response; both empty for a path of no interface. Only then nothing is said."""
+    for vendor, form in FORMS.items():
+        if path.endswith(tuple(form.get("plain", ()))):
+            ((_, data),) = events(vendor, said())
+            return "application/json", json.dumps(data).encode()
+        if path.endswith(tuple(form["path"])):
+            named = [
+                (f"event: {kind}\n", {"type": kind, **data}) if kind else ("", data)
+                for kind, data in events(vendor, said())
+            ]
+            return "text/event-stream", "".join(f"{kind}data: {json.dumps(data)}\n\n" for kind, data in named).encode()
+    return "", b""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -89,10 +69,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         request = json.loads(self.rfile.read(int(self.headers["Content-Length"])) or "{}")
-        path = self.path.partition("?")[0]
-        kind, form = next((form for end, form in _FORMS.items() if path.endswith(end)), ("", None))
-        body = form(self.server.answer(request)) if form else b"{}"
-        self.send_response(200 if form else 404)
+        kind, body = _body(self.path.partition("?")[0], partial(self.server.answer, request))
+        self.send_response(200 if kind else 404)
         self.send_header("Content-Type", kind or "application/json")
         self.send_header("Content-Length", str(len(body)))
         self.send_header("Connection", "close")

@@ -9,6 +9,7 @@ import re
 import shutil
 import signal
 import time
+import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -27,22 +28,10 @@ if TYPE_CHECKING:
 
 Verdict: TypeAlias = Literal["guarded", "unguarded", "inconclusive"]
 
-WAYS = {
-    "main": "a command of the main loop",
-    "parallel": "four commands at once",
-    "sub-agent": "a command of a sub-agent",
-    "subdirectory": "a command, from a subdirectory",
-    "resumed": "a command of a resumed session",
-    "mcp": "a tool of an MCP server",
-    "write": "a tool that writes a file",
-    "open-shell": "text typed into an open shell",
-    "missing": "a command, and the hook's program is missing",
-    "killed": "a command, and the hook's host is killed",
-    "late": "a command, and the hook's time-out passes",
-    "untrusted": "a command, the project not being trusted",
-}
-"""The ways, each with its title."""
-FAILS = {"missing": "its program was missing", "killed": "it was killed", "late": "its time-out passed"}
+WAYS: dict[str, dict[str, Any]] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+FAILS = {name: way["fails"] for name, way in WAYS.items() if "fails" in way}
+_USUAL = [[["ask"], ["refuse"]]]
+"""The calls of a session along most ways."""
 REFUSES = 2
 """The exit code of a hook that refuses."""
 _MAIN, _HELPER = "go on with the drill", "help here"
@@ -72,6 +61,30 @@ class Seen:
         """What the recorder does with the call."""
         return self.marker.rpartition("-")[2]
 
+    def ran_past(self) -> str:
+        """Why it should not have run; empty if it might, or has not."""
+        failed = [code for code in self.codes if code not in {0, REFUSES}]
+        if not self.ran:
+            return ""
+        if not self.asked:
+            return "a call ran, and no hook was asked about it"
+        if self.mode == "refuse":
+            return f"a call ran that {self.asked[0]} had refused"
+        if self.mode == "ask":
+            return f"a call ran although {self.asked[0]} failed: its exit code was {failed[0]}" if failed else ""
+        if failed or not self.codes or self.mode == "missing":
+            return f"a call ran although {self.asked[0]} failed: {FAILS[self.mode]}"
+        return ""
+
+    def proves_nothing(self, last: str) -> str:
+        """Why it shows nothing; empty if it does. `last` are the agent's last words."""
+        if self.faults:
+            return f"the drill failed: {self.faults[0]}"
+        if self.ran and self.mode in FAILS:
+            return "the hook answered before it could fail"
+        told = " ".join((self.said or last or "it wrote nothing").split())
+        return "" if self.asked else f"the agent did not make a call: {told[:_SHOWN]}"
+
 
 @dataclass
 class Way:
@@ -92,29 +105,11 @@ class Way:
 
 def judged(name: str, calls: list[Seen], said: str = "") -> Way:
     """The verdict about a way of which these calls were seen. `said` is what the agent wrote."""
-    for one in calls:
-        failed = [code for code in one.codes if code not in {0, REFUSES}]
-        why = ""
-        if one.ran and not one.asked:
-            why = "a call ran, and no hook was asked about it"
-        elif one.ran and one.mode == "refuse":
-            why = f"a call ran that {one.asked[0]} had refused"
-        elif one.ran and one.mode == "ask" and failed:
-            why = f"a call ran although {one.asked[0]} failed: its exit code was {failed[0]}"
-        elif one.ran and one.mode in FAILS and (failed or not one.codes or one.mode == "missing"):
-            why = f"a call ran although {one.asked[0]} failed: {FAILS[one.mode]}"
-        if why and not one.faults:
-            return Way(name, "unguarded", why, calls)
-    for one in calls:
-        why = f"the drill failed: {one.faults[0]}" if one.faults else ""
-        if one.ran and one.mode in FAILS:
-            why = why or "the hook answered before it could fail"
-        if not one.asked:
-            last = re.sub(r"\x1b\[[\d;]*m", "", said).strip().rpartition("\n")[2]
-            told = " ".join((one.said or last or "it wrote nothing").split())
-            why = why or f"the agent did not make a call: {told[:_SHOWN]}"
-        if why:
-            return Way(name, "inconclusive", why, calls)
+    last = re.sub(r"\x1b\[[\d;]*m", "", said).strip().rpartition("\n")[2]
+    if why := next(filter(None, (one.ran_past() for one in calls if not one.faults)), ""):
+        return Way(name, "unguarded", why, calls)
+    if why := next(filter(None, (one.proves_nothing(last) for one in calls)), ""):
+        return Way(name, "inconclusive", why, calls)
     asked = ", ".join(dict.fromkeys(hook for one in calls for hook in one.asked))
     failed_by = [FAILS[one.mode] for one in calls if one.mode in FAILS]
     ended = f"the call did not run when {failed_by[0]}" if failed_by else "none ran that was refused"
@@ -207,7 +202,7 @@ class _Ground:
             self.results = model.results
         return said
 
-    def _call(self, mode: str, kind: str = "shell", **words: Any) -> list[Any]:
+    def _call(self, mode: str, kind: str, **words: Any) -> list[Any]:
         """The next call, which makes a marker of this mode."""
         self.markers.append(f"picohook-drill-{self.name}-{len(self.markers)}-{mode}")
         path = self.work / self.markers[-1]
@@ -220,19 +215,17 @@ class _Ground:
 
     def _scripts(self) -> list[dict[str, list[Step]]]:
         """What the model says in each session."""
-        kind = "write" if self.name == "write" else "mark" if self.name == "mcp" else "shell"
-        if self.name in FAILS:
-            return [{_MAIN: [*([self._call("ask")] if self.name == "killed" else []), self._call(self.name)]}]
+        way = WAYS[self.name]
+        sessions: list[list[Step]] = [
+            [[call for mode in modes for call in self._call(mode, way.get("kind", "shell"))] for modes in session]
+            for session in way.get("sessions", _USUAL)
+        ]
         if self.name == "open-shell":
-            return [{_MAIN: [self._call("ask", "open"), self._typed]}]
-        if self.name == "parallel":
-            return [{_MAIN: [[*self._call("ask"), *self._call("refuse"), *self._call("ask"), *self._call("refuse")]]}]
-        first: list[dict[str, list[Step]]] = [{_MAIN: [self._call("ask")]}] if self.name == "resumed" else []
-        steps: list[Step] = [self._call("ask", kind), self._call("refuse", kind)]
+            sessions[0].append(self._typed)
         if self.name == "sub-agent":
-            steps.append("I have helped")
+            steps: list[Step] = [*sessions[0], "I have helped"]
             return [{_MAIN: [[self.agent.call("helper", "help", prompt=_HELPER)], _after(steps)], _HELPER: steps}]
-        return [*first, {_MAIN: steps}]
+        return [{_MAIN: steps} for steps in sessions]
 
     def seen(self) -> list[Seen]:
         """What was seen of each call that the model made."""

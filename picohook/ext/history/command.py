@@ -4,22 +4,20 @@ import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from ...cli import output
+from ...cli import outcomes, output
 from ...cli.command import App, Json, require_file
-from ...cli.outcomes import shown
 from ...errors import PicohookError
 from ...wire.did_you_mean import nearest
 from .past import Counts, History, since as since_of
 from .redact import redacted
 from .transcripts import AGENTS, OUTCOMES, PastCall
-from .unasked import Asked, audited
+from .unasked import UNASKED, Asked, audited
 
 app = App()
 
@@ -28,18 +26,14 @@ _MOST = 1000
 _SHOWN = 3
 
 Since = Annotated[
-    str | None,
-    typer.Option(
-        metavar="TIME", help="Only calls since then: 30d, 12h, or a date such as 2026-01-31.", show_default=False
-    ),
+    str | None, typer.Option(metavar="TIME", help="Only calls since then: 30d, 12h, or a date such as 2026-01-31.")
 ]
 
 
 @app.command()
 def history(
     agents: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[AGENT]...", help=f"{', '.join(AGENTS)}; by default all.", show_default=False),
+        list[str] | None, typer.Argument(metavar="[AGENT]...", help=f"{', '.join(AGENTS)}; by default all.")
     ] = None,
     *,
     since: Since = None,
@@ -51,7 +45,6 @@ def history(
         typer.Option(
             metavar="FILE",
             help="With --unasked: an audit log. Can be given several times. By default, those of the configuration.",
-            show_default=False,
         ),
     ] = None,
     calls: Annotated[bool, typer.Option("--calls", help="Show each call.")] = False,
@@ -66,8 +59,7 @@ def history(
     """
     if audit and not unasked:
         raise typer.BadParameter("--audit needs --unasked")
-    asked = audited([require_file(path) for path in audit or ()]) if unasked else None
-    tally: Tally | Unasked = Tally() if asked is None else Unasked(asked)
+    tally = Unasked(audited(map(require_file, audit or ()))) if unasked else Tally()
     with reading(agents or [*AGENTS], since) as past:
         for call in past:
             tally.take(call)
@@ -75,7 +67,7 @@ def history(
                 _show_call(call, as_json=as_json)
     tally.show(as_json=as_json)
     _conclude(past.counts, as_json=as_json)
-    if isinstance(tally, Unasked) and (tally.found or not past.counts.files):
+    if unasked and (tally.found or not past.counts.files):
         raise typer.Exit(1)
 
 
@@ -88,31 +80,30 @@ def reading(agents: list[str], since: str | None) -> Iterator[History]:
             hint = f": did you mean {near}?" if near else f": {', '.join(AGENTS)}"
             raise typer.BadParameter(f"there are no transcripts of {name}{hint}")
     try:
-        start = 0.0 if since is None else since_of(since)
+        past = History(agents, since=0.0 if since is None else since_of(since))
     except PicohookError as error:
         raise typer.BadParameter(str(error), param_hint="--since") from None
     if not sys.stderr.isatty():
-        yield History(agents, since=start)
+        yield past
         return
     from rich.console import Console
     from rich.progress import Progress
 
     with Progress(console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("reading", total=None)
-
-        def read(counts: Counts) -> None:
-            progress.update(task, completed=counts.bytes, total=counts.total)
-
-        yield History(agents, since=start, read=read)
+        task = progress.add_task("reading", total=past.counts.total)
+        past.read = lambda counts: progress.update(task, completed=counts.bytes)
+        yield past
 
 
-@dataclass
 class Tally:
     """Counts calls by agent and tool."""
 
-    sessions: defaultdict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
-    outcomes: defaultdict[tuple[str, str], Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
-    uses: defaultdict[tuple[str, str], Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+    found = 0
+
+    def __init__(self) -> None:
+        self.sessions: defaultdict[str, set[int]] = defaultdict(set)
+        self.outcomes: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+        self.uses: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
 
     def take(self, call: PastCall) -> None:
         """Count a call."""
@@ -127,83 +118,66 @@ class Tally:
         """Print the counts, the most used tool of each agent first."""
         rows = sorted(self.outcomes.items(), key=lambda row: (row[0][0], -row[1].total(), row[0][1]))
         if as_json:
-            for (agent, tool), counts in rows:
+            for key, counts in rows:
+                about = {"agent": key[0], "tool": key[1], "calls": counts.total()}
                 by_outcome = {name: counts[name] for name in OUTCOMES}
-                often = redacted(dict(self.uses[agent, tool].most_common(20)))
-                output.data(
-                    {"agent": agent, "tool": redacted(tool), "calls": counts.total(), **by_outcome, "with": often}
-                )
+                output.data(redacted({**about, **by_outcome, "with": dict(self.uses[key].most_common(20))}))
             return
         for agent, sessions in sorted(self.sessions.items()):
-            own = [(tool, counts) for (of, tool), counts in rows if of == agent]
-            output.line(f"{agent}: {_many(len(sessions), 'session')}, {_many(sum(c.total() for _, c in own), 'call')}")
+            own = [(key, counts) for key, counts in rows if key[0] == agent]
+            calls = sum(counts.total() for _, counts in own)
+            output.line(f"{agent}: {output.many(len(sessions), 'session')}, {output.many(calls, 'call')}")
             columns = ("  tool", "calls", *OUTCOMES, "most often with")
-            table = [
-                (
-                    f"  {redacted(tool)}",
-                    str(counts.total()),
-                    *(str(counts[name]) for name in OUTCOMES),
-                    self._often(agent, tool),
-                )
-                for tool, counts in own
-            ]
+            table = []
+            for key, counts in own:
+                often = ", ".join(f"{redacted(use)} {count}" for use, count in self.uses[key].most_common(_SHOWN))
+                numbers = map(str, (counts.total(), *(counts[name] for name in OUTCOMES)))
+                table.append((f"  {redacted(key[1])}", *numbers, often))
             output.table(columns, table, numbers=columns[1:-1])
 
-    def _often(self, agent: str, tool: str) -> str:
-        return ", ".join(f"{redacted(use)} {count}" for use, count in self.uses[agent, tool].most_common(_SHOWN))
 
-
-@dataclass
 class Unasked:
     """Finds the calls that ran and no hook was asked about."""
 
-    asked: Asked
-    verdicts: Counter[str] = field(default_factory=Counter)
-    places: Counter[tuple[str, str, str, str]] = field(default_factory=Counter)
-    firsts: dict[tuple[str, str, str, str], PastCall] = field(default_factory=dict)
+    def __init__(self, asked: Asked) -> None:
+        self.asked = asked
+        self.verdicts: Counter[str] = Counter()
+        self.places: Counter[tuple[str, ...]] = Counter()
+        self.firsts: dict[tuple[str, ...], PastCall] = {}
 
     @property
     def found(self) -> int:
         """The number of such calls."""
-        return self.verdicts["unasked"]
+        return self.verdicts[UNASKED]
 
     def take(self, call: PastCall) -> None:
         """Compare a call with the audit logs."""
-        if call.outcome in {"denied", "unknown"}:
-            self.verdicts["did not run, or the transcript does not say so"] += 1
-            return
         verdict = self.asked.verdict(call)
         self.verdicts[verdict] += 1
-        if verdict == "unasked":
+        if verdict == UNASKED:
             key = call.agent, call.session, call.way, call.tool
             self.places[key] += 1
-            if key in self.firsts or len(self.firsts) < _MOST:
+            if len(self.firsts) < _MOST:
                 self.firsts.setdefault(key, call)
 
     def show(self, *, as_json: bool) -> None:
         """Print these calls by agent, session, way and tool, and the numbers of the others."""
-        names = ("agent", "session", "way", "tool")
         for key, count in self.places.most_common():
-            first = self.firsts.get(key)
-            about: dict[str, Any] = {**dict(zip(names, redacted(key), strict=True)), "unasked": count}
-            if first is not None:
-                about |= {"first": when(first.at), "cwd": redacted(first.cwd), "arguments": redacted(first.arguments)}
+            agent, session, way, tool = redacted(key)
+            about: dict[str, Any] = {"agent": agent, "session": session, "way": way, "tool": tool, "unasked": count}
+            if (first := self.firsts.get(key)) is not None:
+                about |= {"first": when(first.at), **redacted({"cwd": first.cwd, "arguments": first.arguments})}
             if as_json:
                 output.data(about)
             else:
-                example = f"first {about.get('first')}: {shown(about.get('arguments', {}))}"
-                output.line(
-                    f"unasked: {about['agent']} {about['session']} ({about['way']}): {about['tool']} {count}",
-                    style="bold red",
-                )
-                output.line(f"  {example}", cut=True)
+                output.line(f"unasked: {agent} {session} ({way}): {tool} {count}", style="bold red")
+                output.line(f"  first {about.get('first')}: {outcomes.shown(about.get('arguments', {}))}", cut=True)
         if as_json:
             output.data({"verdicts": dict(self.verdicts)})
-        else:
-            rest = ", ".join(
-                f"{verdict}: {count}" for verdict, count in sorted(self.verdicts.items()) if verdict != "unasked"
-            )
-            output.line(f"{_many(self.found, 'call')} ran and no hook was asked{f' ({rest})' if rest else ''}")
+            return
+        others = sorted((verdict, count) for verdict, count in self.verdicts.items() if verdict != UNASKED)
+        rest = ", ".join(f"{verdict}: {count}" for verdict, count in others)
+        output.line(f"{output.many(self.found, 'call')} ran and no hook was asked{f' ({rest})' if rest else ''}")
 
 
 def use_of(arguments: dict[str, Any]) -> str:
@@ -233,8 +207,8 @@ def _show_call(call: PastCall, *, as_json: bool) -> None:
     if as_json:
         output.data(about)
     else:
-        text = f"{about['at']}  {call.agent}  {call.outcome:<9}  {about['tool']} {shown(about['arguments'])}"
-        output.line(text, cut=True)
+        asked = f"{about['tool']} {outcomes.shown(about['arguments'])}"
+        output.line(f"{about['at']}  {call.agent}  {call.outcome:<9}  {asked}", cut=True)
 
 
 def _conclude(counts: Counts, *, as_json: bool) -> None:
@@ -246,11 +220,7 @@ def _conclude(counts: Counts, *, as_json: bool) -> None:
     if not counts.files:
         output.error("no transcript was found: the agent has not run here, keeps none, or keeps them elsewhere")
     if counts.damaged:
-        output.warn(f"{_many(counts.damaged, 'damaged line')} left out")
+        output.warn(f"{output.many(counts.damaged, 'damaged line')} left out")
     if unread:
         why = ", ".join(f"{reason}: {count}" for reason, count in counts.unread.items())
-        output.warn(f"{_many(unread, 'file')} not read: {why}")
-
-
-def _many(count: int, noun: str) -> str:
-    return f"{count} {noun}{'' if count == 1 else 's'}"
+        output.warn(f"{output.many(unread, 'file')} not read: {why}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -50,24 +51,23 @@ class History:
     Keeps the calls that wait for their results, and a number for each call that was read.
     """
 
-    def __init__(
-        self, agents: Iterable[str], *, since: float = 0.0, read: Callable[[Counts], None] | None = None
-    ) -> None:
+    def __init__(self, agents: Iterable[str], *, since: float = 0.0) -> None:
         self.counts = Counts()
-        self._since = since
-        self._read = read
+        self.read: Callable[[Counts], None] = lambda _: None
         """Called now and then while files are read, to show the progress."""
-        self._files = sorted(
-            (_first_time(path), path, agent)
-            for agent in agents
-            for path in AGENTS[agent].files()
-            if (found := _found(path)) and found.st_mtime >= since
-        )
-        self.counts.total = sum(found.st_size for _, path, _ in self._files if (found := _found(path)))
+        self._since = since
+        self._files = []
+        for agent in agents:
+            for path in AGENTS[agent].files():
+                with contextlib.suppress(OSError):
+                    found = os.stat(path)
+                    if found.st_mtime >= since:
+                        self._files.append((_first_time(path), path, agent))
+                        self.counts.total += found.st_size
 
     def __iter__(self) -> Iterator[PastCall]:
         seen: set[int] = set()
-        for _, path, agent in self._files:
+        for _, path, agent in sorted(self._files):
             transcript = AGENTS[agent](path)
             self.counts.files += 1
             for call in self._calls(transcript, path):
@@ -102,17 +102,16 @@ class History:
         cut = False
         while line := file.readline(LONGEST_LINE):  # splits at \n alone
             self.counts.bytes += len(line)
-            if self.counts.bytes - before > 1 << 22 and self._read is not None:
+            if self.counts.bytes - before > 1 << 22:
                 before = self.counts.bytes
-                self._read(self.counts)
+                self.read(self.counts)
             ends = line.endswith(b"\n")
             if not cut and (ends or len(line) < LONGEST_LINE):
                 yield line
             elif not cut:
                 self.counts.damaged += 1
             cut = not ends
-        if self._read is not None:
-            self._read(self.counts)
+        self.read(self.counts)
 
     def _values(self, data: bytes) -> Iterator[dict[str, Any]]:
         """Yields the records of a line, and those that can be told apart in a damaged one."""
@@ -146,20 +145,11 @@ def _pieces(text: str) -> Iterator[Any]:
             at = end - 1
 
 
-def _found(path: str) -> os.stat_result | None:
-    try:
-        return os.stat(path)
-    except OSError:
-        return None
-
-
 def _first_time(path: str) -> str:
     """Returns the first time in a file: a copy of a session is read after the session."""
-    try:
-        with open(path, "rb") as file:
-            match = _FIRST_TIME.search(file.read(_HEAD))
-    except OSError:
-        match = None
+    match = None
+    with contextlib.suppress(OSError), open(path, "rb") as file:
+        match = _FIRST_TIME.search(file.read(_HEAD))
     return match[1].decode("ascii", "replace") if match else "~"
 
 

@@ -9,12 +9,14 @@ import re
 import shlex
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from ..vendors.tools import shown_call
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+T = TypeVar("T", str, list[Any], dict[str, Any])
 
 _TEXT = 4000
 """The characters of a result that are kept."""
@@ -101,21 +103,20 @@ class Transcript:
         """Yields the calls without a result, at the end of the file."""
         yield from self.open.values()
 
-    def begin(self, number: Any, tool: Any, arguments: Any, *, at: Any, cwd: Any = "", way: str = "") -> PastCall:
+    def begin(self, number: str, tool: str, arguments: Any, *, at: Any, cwd: str = "", way: str = "") -> PastCall:
         """Returns a call as hooks see it, and keeps it until its result comes."""
-        place = _text(cwd) or self.cwd
+        place = cwd or self.cwd
         given = arguments if isinstance(arguments, dict) else {"input": arguments}
-        name = _text(tool) or "?"
-        call = shown_call(name, given, place, {})
-        mcp = name.startswith("mcp_") or "mcp" in way
+        call = shown_call(tool or "?", given, place, {})
+        mcp = tool.startswith("mcp_") or "mcp" in way
         route = (way or self.way).removesuffix("+mcp") + ("+mcp" if mcp else "")
-        made = PastCall(self.agent, self.session, _text(number), call.tool, call.input, seconds_of(at), place, route)
-        self.open[made.id] = made
+        made = PastCall(self.agent, self.session, number, call.tool, call.input, seconds_of(at), place, route)
+        self.open[number] = made
         return made
 
-    def end(self, number: Any, outcome: str, result: Any) -> Iterator[PastCall]:
+    def end(self, number: str, outcome: str, result: Any) -> Iterator[PastCall]:
         """Yields the call with this id, with its outcome."""
-        call = self.open.pop(_text(number), None)
+        call = self.open.pop(number, None)
         if call is not None:
             call.text = text_of(result)[:_TEXT]
             denied = outcome == "failed" and self.refused.search(call.text[:500])
@@ -140,24 +141,17 @@ class Claude(Transcript):
         return [*super().roots(), os.path.join(further, "claude")]
 
     def take(self, line: dict[str, Any]) -> Iterator[PastCall]:
-        content = _inside(line, "message", "content")
-        self.session = _text(line.get("sessionId")) or self.session
-        for block in content if isinstance(content, list) else ():
-            kind = block.get("type") if isinstance(block, dict) else None
-            if kind == "tool_use" and line.get("type") == "assistant" and _text(block.get("id")) not in self.open:
+        self.session = _at(line, "sessionId", str) or self.session
+        for block in _at(line, "message.content", list):
+            kind, number = _at(block, "type", str), _at(block, "id", str)
+            if kind == "tool_use" and line.get("type") == "assistant" and number not in self.open:
                 way = "subagent" if line.get("agentId") or line.get("isSidechain") else "main"
-                self.begin(
-                    block.get("id"),
-                    block.get("name"),
-                    block.get("input"),
-                    at=line.get("timestamp"),
-                    cwd=line.get("cwd"),
-                    way=way,
-                )
+                tool, given, cwd = _at(block, "name", str), block.get("input"), _at(line, "cwd", str)
+                self.begin(number, tool, given, at=line.get("timestamp"), cwd=cwd, way=way)
             elif kind == "tool_result":
-                refused = line.get("toolDenialKind") or _inside(line, "toolUseResult", "toolDenialKind")
-                outcome = "failed" if block.get("is_error") is True else "succeeded"
-                yield from self.end(block.get("tool_use_id"), "denied" if refused else outcome, block.get("content"))
+                refused = line.get("toolDenialKind") or _at(line, "toolUseResult.toolDenialKind", str)
+                outcome = "denied" if refused else "failed" if block.get("is_error") is True else "succeeded"
+                yield from self.end(_at(block, "tool_use_id", str), outcome, block.get("content"))
 
 
 class Codex(Transcript):
@@ -183,58 +177,51 @@ class Codex(Transcript):
         return call.id, json.dumps(call.arguments, sort_keys=True)
 
     def take(self, line: dict[str, Any]) -> Iterator[PastCall]:
-        payload = line.get("payload")
-        item: dict[str, Any] = payload if isinstance(payload, dict) else line
-        kind = line.get("type") if line.get("type") in {"session_meta", "turn_context"} else item.get("type")
+        item = _at(line, "payload", dict) or line
+        kind, number = item.get("type"), _at(item, "call_id", str)
+        if line.get("type") in {"session_meta", "turn_context"}:
+            kind = line["type"]
         if kind == "session_meta" or (not self._known and "instructions" in line and "id" in line):
             if not self._known:  # a fork's file has its parent's, too
                 self._known = True
-                self.session = _text(item.get("session_id")) or _text(item.get("id")) or self.session
-                self.cwd = _text(item.get("cwd"))
-                self.way = "subagent" if isinstance(_inside(item, "source", "subagent"), dict | str) else "main"
+                self.session = _at(item, "session_id", str) or _at(item, "id", str) or self.session
+                self.cwd = _at(item, "cwd", str)
+                self.way = "subagent" if "subagent" in _at(item, "source", dict) else "main"
         elif kind == "turn_context":
-            self.cwd = _text(item.get("cwd")) or self.cwd
+            self.cwd = _at(item, "cwd", str) or self.cwd
         elif kind in {"function_call", "custom_tool_call", "local_shell_call"}:
-            self._begin(item, line.get("timestamp"))
+            self._begin(number, item, line.get("timestamp"))
         elif kind in {"function_call_output", "custom_tool_call_output"}:
-            number, output = item.get("call_id"), item.get("output")
-            failed = self._codes.pop(_text(number), False)
-            text = text_of(output)
+            failed = self._codes.pop(number, False)
+            text = text_of(item.get("output"))
             # At the beginning, or in a JSON text at the end: the rest is the program's own output.
             code = _EXIT_CODE.search(text.rpartition('"metadata"')[2] if text[:1] == "{" else text[:_EDGE])
             failed = failed or (code is None and text.startswith("unsupported call"))
             refused = code is None and self.refused.search(text[:500])
-            yield from self.end(number, "denied" if refused else _outcome(code, failed=failed), output)
+            yield from self.end(number, "denied" if refused else _outcome(code, failed=failed), text)
         elif kind == "item_completed":
-            inner = item.get("item")
-            done: dict[str, Any] = inner if isinstance(inner, dict) else {}
-            code = done.get("exit_code")
-            wrong = done.get("isError") is True or _inside(done, "result", "isError") is True
-            self._codes[_text(done.get("id"))] = done.get("status") == "failed" or wrong or code not in (None, 0)
+            done = _at(item, "item", dict)
+            wrong = done.get("isError") is True or _at(done, "result", dict).get("isError") is True
+            failed = done.get("status") == "failed" or wrong or done.get("exit_code") not in (None, 0)
+            self._codes[_at(done, "id", str)] = failed
 
-    def _begin(self, item: dict[str, Any], at: Any) -> None:
+    def _begin(self, number: str, item: dict[str, Any], at: Any) -> None:
         given = item.get("arguments", item.get("input", item.get("action")))
         if isinstance(given, str) and item.get("type") == "function_call":
             try:
                 given = json.loads(given)
             except (ValueError, RecursionError):
                 given = {"input": given}
-        tool, place = _text(item.get("name")) or "shell", _text(item.get("namespace"))
+        tool, place = _at(item, "name", str) or "shell", _at(item, "namespace", str)
         if place.startswith("mcp"):
             tool = f"{place}__{tool}"
-        cwd = ""
-        if isinstance(given, dict):
-            cwd = _text(given.get("workdir"))
-            argv = given.get("command")
-            if isinstance(argv, list):
-                words = [str(word) for word in argv]
-                script = len(words) == 3 and words[1] in {"-c", "-lc"}  # noqa: PLR2004 - bash -lc SCRIPT
-                given = {**given, "command": words[2] if script else shlex.join(words)}
-            elif "cmd" in given:
-                given = {
-                    "command" if name == "cmd" else name: value for name, value in given.items() if name != "workdir"
-                }
-        self.begin(item.get("call_id"), tool, given, at=at, cwd=cwd)
+        cwd, words = _at(given, "workdir", str), [*map(str, _at(given, "command", list))]
+        if isinstance(given, dict) and words:
+            script = len(words) == 3 and words[1] in {"-c", "-lc"}  # noqa: PLR2004 - bash -lc SCRIPT
+            given = {**given, "command": words[2] if script else shlex.join(words)}
+        elif isinstance(given, dict) and "cmd" in given:
+            given = {"command" if name == "cmd" else name: one for name, one in given.items() if name != "workdir"}
+        self.begin(number, tool, given, at=at, cwd=cwd)
 
 
 class Gemini(Transcript):
@@ -260,21 +247,18 @@ class Gemini(Transcript):
         return call.session, call.id
 
     def take(self, line: dict[str, Any]) -> Iterator[PastCall]:
-        self.session = _text(line.get("sessionId")) or self.session
-        listed = line.get("messages", _inside(line, "$set", "messages"))
-        for message in listed if isinstance(listed, list) else [line]:
-            calls = message.get("toolCalls") if isinstance(message, dict) else None
-            for one in calls if isinstance(calls, list) else ():
+        self.session = _at(line, "sessionId", str) or self.session
+        for message in _at(line, "messages", list) or _at(line, "$set.messages", list) or [line]:
+            for one in _at(message, "toolCalls", list):
                 if isinstance(one, dict):
                     self._add(one)
         yield from ()  # a later record may replace one: all are given at the end
 
     def _add(self, one: dict[str, Any]) -> None:
-        call = self.begin(one.get("id"), one.get("name"), one.get("args"), at=one.get("timestamp"))
-        output = one.get("result")
-        text = text_of(output)
+        name, given, at = _at(one, "name", str), one.get("args"), one.get("timestamp")
+        call = self.begin(_at(one, "id", str), name, given, at=at)
+        text, status = text_of(one.get("result")), one.get("status")
         call.text = text[:_TEXT]
-        status = one.get("status")
         if status == "cancelled" or (status == "error" and self.refused.search(call.text[:500])):
             call.outcome = "denied"
         elif status == "error":
@@ -298,25 +282,22 @@ class Copilot(Transcript):
         """The ids of calls that the program made, and no model."""
 
     def take(self, line: dict[str, Any]) -> Iterator[PastCall]:
-        data = line.get("data")
-        if not isinstance(data, dict):
-            return
-        kind, number = line.get("type"), _text(data.get("toolCallId"))
+        data, kind = _at(line, "data", dict), line.get("type")
+        number = _at(data, "toolCallId", str)
         if kind in {"session.start", "session.resume"}:
-            self.cwd = _text(_inside(data, "context", "cwd")) or self.cwd
+            self.cwd = _at(data, "context.cwd", str) or self.cwd
         elif kind == "assistant.message" and not data.get("apiCallId"):
-            requests = data.get("toolRequests")
-            asked = requests if isinstance(requests, list) else []
-            self._own.update(_text(one.get("toolCallId")) for one in asked if isinstance(one, dict))
+            self._own.update(_at(one, "toolCallId", str) for one in _at(data, "toolRequests", list))
         elif kind == "tool.execution_start" and number not in self._own:
             way = "subagent" if line.get("agentId") or data.get("parentToolCallId") else "main"
             way += "+mcp" if data.get("mcpServerName") else ""
-            self.begin(number, data.get("toolName"), data.get("arguments"), at=line.get("timestamp"), way=way)
+            tool, given = _at(data, "toolName", str), data.get("arguments")
+            self.begin(number, tool, given, at=line.get("timestamp"), way=way)
         elif kind == "tool.execution_complete":
-            shell = data.get("shellExecution") or _inside(data, "result", "shellExecution")
-            code = shell.get("exitCode") if isinstance(shell, dict) else None
-            denied = _inside(data, "error", "code") == "denied"
-            outcome = "denied" if denied else "succeeded" if data.get("success") is True and not code else "failed"
+            shell = _at(data, "shellExecution", dict) or _at(data, "result.shellExecution", dict)
+            good = data.get("success") is True and not shell.get("exitCode")
+            denied = _at(data, "error.code", str) == "denied"
+            outcome = "denied" if denied else "succeeded" if good else "failed"
             yield from self.end(number, outcome, data.get("result", data.get("error")))
 
 
@@ -352,10 +333,8 @@ def text_of(value: Any, depth: int = 0) -> str:
     return ""
 
 
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else ""
-
-
-def _inside(value: dict[str, Any], first: str, second: str) -> Any:
-    inner = value.get(first)
-    return inner.get(second) if isinstance(inner, dict) else None
+def _at(value: Any, path: str, kind: type[T]) -> T:
+    """Returns the value at a path of keys; an empty one if there is none of this type."""
+    for key in path.split("."):
+        value = value.get(key) if isinstance(value, dict) else None
+    return value if isinstance(value, kind) else kind()

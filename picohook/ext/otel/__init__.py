@@ -8,7 +8,7 @@ extension = Extension(
     name="otel",
     keywords={
         "otel": Keyword(
-            Lazy("picohook.ext.otel.part:OtelPart"),
+            Lazy("picohook.ext.otel.listener:OtelPart"),
             help="Send traces and metrics with OpenTelemetry, as opentelemetry-instrument sets it up.",
         ),
     },

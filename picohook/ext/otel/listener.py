@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import time
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ...engine.listener import Account, Listener, Operation
+from ...engine.part import Part
 from ...errors import PicohookError
 from ...model.payloads import LLMRequest, LLMResponse, Payload, ToolCall, ToolReturn
 from ...wire import words
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 
     from ...engine.listener import OperationKind
     from ...hooks.base import Hook
+    from ...host import Host
     from ...model.decisions import Asked, Outcome
     from ...model.encoded import Encoded
     from ...model.proof import Proof
@@ -38,24 +41,14 @@ if TYPE_CHECKING:
 
 P = TypeVar("P", bound=Payload)
 
-STAGE = "picohook.stage"
-ACTION = "picohook.action"
-APPROVED = "picohook.approved"
-HOOK = "picohook.hook.name"
-RETRIES = "picohook.hook.retries"
-REASON = "picohook.reason"
-VERDICT = "picohook.proof.verdict"
-TURN = "picohook.turn.id"
-PARENT_TURN = "picohook.turn.parent_id"
-SESSION = "gen_ai.conversation.id"
-AGENT = "gen_ai.agent.id"
-AGENT_NAME = "gen_ai.agent.name"
-OPERATION = "gen_ai.operation.name"
-PROVIDER = "gen_ai.provider.name"
-MODEL = "gen_ai.request.model"
-TOOL = "gen_ai.tool.name"
-CALL = "gen_ai.tool.call.id"
-ERROR = "error.type"
+STAGE, ACTION, HOOK = "picohook.stage", "picohook.action", "picohook.hook.name"
+OPERATION, ERROR = "gen_ai.operation.name", "error.type"
+SESSION, TOOL, MODEL, AGENT_NAME = (
+    "gen_ai.conversation.id",
+    "gen_ai.tool.name",
+    "gen_ai.request.model",
+    "gen_ai.agent.name",
+)
 
 OPERATIONS = {"turn": "invoke_agent", "model_call": "chat", "tool_call": "execute_tool"}
 """The operations of the conventions."""
@@ -117,24 +110,15 @@ class OpenTelemetry(Listener):
         self.propagator = tracecontext.TraceContextTextMapPropagator()
         self.tracer = trace.get_tracer("picohook", VERSION, tracer_provider)
         meter = metrics.get_meter("picohook", VERSION, meter_provider)
-        self.chain_duration = meter.create_histogram(
-            "picohook.chain.duration",
-            "s",
-            "How long all hooks of a stage took together.",
-            explicit_bucket_boundaries_advisory=SECONDS,
-        )
-        self.hook_duration = meter.create_histogram(
-            "picohook.hook.duration",
-            "s",
-            "How long a hook took, with its retries.",
-            explicit_bucket_boundaries_advisory=SECONDS,
-        )
-        self.hook_failures = meter.create_counter(
-            "picohook.hook.failures", "{failure}", "Failures of hooks, by their kind."
-        )
-        self.proofs = meter.create_counter(
-            "picohook.proofs_of_life", "{call}", "Harmful calls of proofs of life, by what became of them."
-        )
+        histogram = partial(meter.create_histogram, unit="s", explicit_bucket_boundaries_advisory=SECONDS)
+        about = "How long all hooks of a stage took together."
+        self.chain_duration = histogram("picohook.chain.duration", description=about)
+        about = "How long a hook took, with its retries."
+        self.hook_duration = histogram("picohook.hook.duration", description=about)
+        about = "Failures of hooks, by their kind."
+        self.hook_failures = meter.create_counter("picohook.hook.failures", "{failure}", about)
+        about = "Harmful calls of proofs of life, by what became of them."
+        self.proofs = meter.create_counter("picohook.proofs_of_life", "{call}", about)
 
     @property
     def is_set_up(self) -> bool:
@@ -145,7 +129,7 @@ class OpenTelemetry(Listener):
         return Traced(self, stage, payload)
 
     def proved(self, proof: Proof) -> None:
-        self.proofs.add(1, {VERDICT: proof.verdict, **({HOOK: proof.gate} if proof.gate else {})})
+        self.proofs.add(1, {"picohook.proof.verdict": proof.verdict, **({HOOK: proof.gate} if proof.gate else {})})
 
     def operation(self, kind: OperationKind, payload: Payload) -> Operation | None:
         name = OPERATIONS[kind]
@@ -185,7 +169,7 @@ class TracedOperation(Operation):
         self._subject = ""
         about = _of_operation(name, payload)
         if telemetry.provider and name != "execute_tool":
-            about[PROVIDER] = telemetry.provider
+            about["gen_ai.provider.name"] = telemetry.provider
         self._span = telemetry.tracer.start_span(
             name,
             telemetry.parent(payload.meta.traceparent),
@@ -243,7 +227,9 @@ class Traced(Account[P]):
         self._telemetry = telemetry
         self._began = time.perf_counter()
         self._span = telemetry.tracer.start_span(
-            f"hooks {stage.name}", telemetry.parent(payload.meta.traceparent), attributes=_about(stage, payload)
+            f"hooks {stage.name}",
+            telemetry.parent(payload.meta.traceparent),
+            attributes={STAGE: stage.name, **_about(payload)},
         )
         self._context = telemetry.trace.set_span_in_context(self._span)
         traceparent = telemetry.traceparent(self._context)
@@ -272,11 +258,11 @@ class Traced(Account[P]):
             name,
             self._context,
             kind=kind,
-            attributes=attributes | ({RETRIES: entry.retries} if entry.retries else {}),
+            attributes=attributes | ({"picohook.hook.retries": entry.retries} if entry.retries else {}),
             start_time=ended - int(entry.duration * 1e9),
         )
         if telemetry.texts and entry.reason:
-            span.set_attribute(REASON, _shown(entry.reason))
+            span.set_attribute("picohook.reason", _shown(entry.reason))
             if telemetry.guardrails:
                 span.set_attribute("gen_ai.guardrail.verdict.reason", _shown(entry.reason))
         if entry.failure:
@@ -286,14 +272,10 @@ class Traced(Account[P]):
         span.end(ended)
 
     def concluded(self, outcome: Outcome[P]) -> None:
-        span = self._span
-        span.set_attribute(ACTION, outcome.action)
-        if outcome.approved is not None:
-            span.set_attribute(APPROVED, outcome.approved)
-        if outcome.hook:
-            span.set_attribute(HOOK, outcome.hook)
-        if self._telemetry.texts and outcome.reason:
-            span.set_attribute(REASON, _shown(outcome.reason))
+        reason = _shown(outcome.reason) if self._telemetry.texts else ""
+        about = {"picohook.approved": outcome.approved, HOOK: outcome.hook, "picohook.reason": reason}
+        known = {name: value for name, value in about.items() if value not in (None, "")}
+        self._span.set_attributes({ACTION: outcome.action, **known})
         self._end({ACTION: outcome.action})
 
     def abandoned(self, error: BaseException) -> None:
@@ -317,24 +299,21 @@ class Traced(Account[P]):
 
 def _of_operation(name: str, payload: Payload) -> dict[str, Any]:
     """The attributes of an operation that are known from this payload."""
-    meta = payload.meta
-    attributes: dict[str, Any] = {OPERATION: name, **_place(payload)}
+    about: dict[str, Any] = {OPERATION: name, **_about(payload)}
     if name == "invoke_agent":
-        attributes[AGENT_NAME] = _shown(meta.agent_id, LONGEST_ATTRIBUTE)
+        about[AGENT_NAME] = _short(payload.meta.agent_id)
     elif isinstance(payload, ToolCall):
-        attributes |= {"gen_ai.tool.type": "function", **_tool(payload)}
+        about["gen_ai.tool.type"] = "function"
     elif isinstance(payload, LLMRequest):
-        attributes[MODEL] = _shown(payload.model, LONGEST_ATTRIBUTE)
-        attributes |= {f"gen_ai.request.{option}": _number(payload.options.get(option)) for option in _OPTIONS}
+        about[MODEL] = _short(payload.model)
+        about |= {f"gen_ai.request.{option}": _number(payload.options.get(option)) for option in _OPTIONS}
     elif isinstance(payload, LLMResponse):
         usage, reason = payload.response.get("usage"), payload.response.get("finish_reason")
-        attributes[MODEL] = _shown(payload.model, LONGEST_ATTRIBUTE)
-        attributes["gen_ai.response.finish_reasons"] = (
-            [_shown(reason, LONGEST_ATTRIBUTE)] if isinstance(reason, str) else None
-        )
+        about[MODEL] = _short(payload.model)
+        about["gen_ai.response.finish_reasons"] = [_short(reason)] if isinstance(reason, str) else None
         if isinstance(usage, dict):
-            attributes |= {attribute: _number(usage[key]) for key, attribute in _USAGE.items() if key in usage}
-    return {key: value for key, value in attributes.items() if value is not None and value != ""}
+            about |= {attribute: _number(usage[key]) for key, attribute in _USAGE.items() if key in usage}
+    return {key: value for key, value in about.items() if value not in (None, "")}
 
 
 def _number(value: object) -> int | float | None:
@@ -347,54 +326,63 @@ _VERDICTS = {
     words.PAUSE: ("escalate", "escalate"),
 }
 """The verdict and the enforced action of the draft for an action. All other actions deny, and block the call or the turn."""
+_OUTPUTS = frozenset({"after_llm", "after_tool", "before_finish", "after_compact"})
+"""The stages about the output of the model or of a tool."""
 
 
 def _of_guardrail(stage: Stage[Any], encoded: Encoded[Any], asked: Asked[Any]) -> dict[str, str]:
     """The attributes of a `run_guardrail` span. A hook that failed has no verdict, and its `on_failure` is enforced."""
-    entry, payload = asked.entry, encoded.payload
+    entry, call = asked.entry, encoded.payload if isinstance(encoded.payload, ToolCall) else None
     verdict, action = _VERDICTS.get(entry.action, ("deny", "block"))
     if entry.failure:
         verdict = ""
     elif entry.error is not None and asked.encoded is encoded:
         verdict, action = "modify", "allow"  # the edit was refused
     about = {
-        OPERATION: "run_guardrail",
-        "gen_ai.guardrail.component.name": entry.hook,
-        "gen_ai.guardrail.target.type": "output" if stage.name in _OUTPUTS else "input",
-        "gen_ai.guardrail.target.subtype": "tool_call" if isinstance(payload, ToolCall) else "llm",
-        "gen_ai.guardrail.verdict.type": verdict,
-        "gen_ai.guardrail.action.type": action,
-        SESSION: _shown(payload.meta.session_key, LONGEST_ATTRIBUTE),
+        "component.name": entry.hook,
+        "target.type": "output" if stage.name in _OUTPUTS else "input",
+        "target.subtype": "llm" if call is None else "tool_call",
+        "target.id": _short(call.tool_call_id or "") if call else "",
+        "verdict.type": verdict,
+        "action.type": action,
     }
-    if isinstance(payload, ToolCall):
-        about["gen_ai.guardrail.target.id"] = _shown(payload.tool_call_id or "", LONGEST_ATTRIBUTE)
-    return {name: value for name, value in about.items() if value}
+    named = {f"gen_ai.guardrail.{name}": value for name, value in about.items() if value}
+    session = _short(encoded.payload.meta.session_key)
+    return {OPERATION: "run_guardrail", **named, **({SESSION: session} if session else {})}
 
 
-_OUTPUTS = frozenset({"after_llm", "after_tool", "before_finish", "after_compact"})
-"""The stages about the output of the model or of a tool."""
-
-
-def _about(stage: Stage[Any], payload: Payload) -> dict[str, str]:
-    return {STAGE: stage.name, **_place(payload), **(_tool(payload) if isinstance(payload, ToolCall) else {})}
-
-
-def _place(payload: Payload) -> dict[str, str]:
+def _about(payload: Payload) -> dict[str, str]:
+    """The place of a payload in the agent's run, and its tool."""
     meta = payload.meta
     attributes = {
         SESSION: meta.session_key,
-        AGENT: meta.agent_id,
-        TURN: meta.turn_id,
-        PARENT_TURN: meta.parent_turn_id,
+        "gen_ai.agent.id": meta.agent_id,
+        "picohook.turn.id": meta.turn_id,
+        "picohook.turn.parent_id": meta.parent_turn_id,
     }
-    return {name: _shown(value, LONGEST_ATTRIBUTE) for name, value in attributes.items() if value}
+    if isinstance(payload, ToolCall):
+        attributes |= {TOOL: payload.tool, "gen_ai.tool.call.id": payload.tool_call_id or ""}
+    return {name: _short(value) for name, value in attributes.items() if value}
 
 
-def _tool(call: ToolCall) -> dict[str, str]:
-    attributes = {TOOL: call.tool, CALL: call.tool_call_id or ""}
-    return {name: _shown(value, LONGEST_ATTRIBUTE) for name, value in attributes.items() if value}
+def _short(text: str) -> str:
+    return _shown(text, LONGEST_ATTRIBUTE)
 
 
 def _shown(text: str, most: int = words.MAX_REASON) -> str:
     """A text, escaped for every exporter and cut to a limit."""
     return escape(cut(text, most))
+
+
+class OtelPart(Part):
+    """Traces and measures a host. Warns if nothing would be sent."""
+
+    def __init__(self, _: object) -> None:
+        self._listener = OpenTelemetry()
+        self.listeners = [self._listener]
+
+    async def open(self, host: Host) -> None:
+        if not self._listener.is_set_up:
+            host.log.warning(
+                "OpenTelemetry is not set up, so nothing is sent", hint="opentelemetry-instrument sets it up"
+            )

@@ -8,7 +8,8 @@ from __future__ import annotations
 import random
 import time
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
 
 import anyio
 from pydantic import Field
@@ -24,7 +25,6 @@ from ...model.proof import DENIALS, VERDICTS, Proof
 from ...model.spec import Canary, Seconds
 from ...model.stages import APPROVE_TOOL, BEFORE_TOOL
 from ...wire import words
-from .status import ProofStatus
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterator, Mapping, Sequence
@@ -67,6 +67,24 @@ class ProofOfLife(Table):
             return tables[0] if tables else None
         canaries = tuple(canary for one in tables for canary in one.canaries)
         return cls(every=min(one.every for one in tables), canaries=canaries)
+
+
+@dataclass(frozen=True, slots=True)
+class ProofStatus:
+    """The results of a host's proofs of life."""
+
+    every: float | None
+    """Seconds between two proofs; None if they are given only when they are asked for."""
+    verdict: Verdict | Literal[""]
+    """The worst verdict of the last proof; empty before the first."""
+    last_denial: float
+    """The time when every harmful call was last denied, in seconds since the epoch; 0 if that never happened."""
+    last_denial_age: float | None
+    """The seconds since the last denial."""
+    proofs: Mapping[str, int]
+    """The number of harmful calls that hooks were asked about, by verdict."""
+    alarms: tuple[Mapping[str, Any], ...]
+    """The calls of the last proof that were not denied, in the JSON form of `Proof`."""
 
 
 def given(settings: ProofOfLife) -> ProofOfLife:
@@ -166,18 +184,16 @@ class Prover(Part):
         gates = [(hook.name, hook.spec.canary) for hook in self.host.hooks]
         own = [(name, canary) for name, canary in gates if canary is not None]
         canaries = self._settings.canaries if self._settings else ()
+        if not own and not canaries:
+            canaries = (Canary(tool="bash", arguments={"command": "rm -rf /"}),)
         yield from own
-        yield from (("", canary) for canary in canaries or (() if own else (_harmful(),)))
+        yield from (("", canary) for canary in canaries)
 
     def status(self) -> Mapping[str, Any]:
-        return {"proof_of_life": self._status()}
-
-    def _status(self) -> ProofStatus | None:
-        """The status of the proofs; None for a host that gives none."""
         if self._settings is None and not self._last:
-            return None
+            return {"proof_of_life": None}
         age = round(time.monotonic() - self._denied_at, 3) if self._denied else None
-        return ProofStatus(
+        shown = ProofStatus(
             every=self._settings.every if self._settings else None,
             verdict=max((proof.verdict for proof in self._last), key=VERDICTS.index, default=""),
             last_denial=round(self._denied, 3),
@@ -185,11 +201,7 @@ class Prover(Part):
             proofs={verdict: self._counts[verdict] for verdict in VERDICTS},
             alarms=tuple(proof.wire() for proof in self._last if proof.verdict != "denied"),
         )
-
-
-def _harmful() -> Canary:
-    """The call that hooks are asked about if the configuration names none."""
-    return Canary(tool="bash", arguments={"command": "rm -rf /"})
+        return {"proof_of_life": shown}
 
 
 async def _prove(host: Host, canary: Canary, gate: str) -> Proof:

@@ -9,12 +9,12 @@ extension = Extension(
     uses=("history", "nats"),
     keywords={
         "record": Keyword(
-            Lazy("picohook.ext.record.part:RecordPart"),
+            Lazy("picohook.ext.record.recorder:RecordPart"),
             "FILE",
             "Write all questions and answers there, for `picohook replay` and `trace`.",
         ),
         "wire": Keyword(
-            Lazy("picohook.ext.record.part:WirePart"),
+            Lazy("picohook.ext.record.recorder:WirePart"),
             help="Show the raw lines on stderr: → to a hook's standard input, ← from its standard output."
             " With --record, they are recorded too.",
         ),

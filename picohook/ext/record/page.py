@@ -26,10 +26,7 @@ if TYPE_CHECKING:
 
     from .timeline import Item, Row
 
-Html = Annotated[
-    Path | None,
-    typer.Option("--html", metavar="FILE", help="Write a page for a browser there.", show_default=False),
-]
+Html = Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Write a page for a browser there.")]
 Full = Annotated[bool, typer.Option("--full", help="With --html: long texts are not cut.")]
 
 BEGINNING = b"<!doctype html>\n<"
@@ -98,20 +95,20 @@ def _item(item: Item, last: str, *, full: bool) -> tuple[list[Any], str]:
         more = [[name, shown(value)] for name, value in one.more.items()]
         return _trimmed([one.hook, one.action, _ms(one.seconds), shown(one.text), changes, more, one.when])
 
-    about, asked = shown(item.about), item.asked
+    about, asked, tool = shown(item.about), item.asked, ""
     if isinstance(asked, dict):
+        tool = str(asked.get("tool", ""))
+        asked = asked.get("result") or asked  # the call is in the items before its result
         asked = {name: value for name, value in asked.items() if value and name not in _ABOVE}
-        if not item.verdict:  # an event
-            about, asked = shown(outcomes.shown(asked)), None
-        elif "result" in asked:  # the call is in the items before this one
-            asked = {name: value for name, value in asked["result"].items() if value}
-        if not item.about.endswith("…") and asked and asked.keys() <= {"arguments", "for_llm"}:
-            asked = None
+        if not item.verdict:  # an event, without what is empty
+            about = shown(outcomes.shown(asked))
+        if not item.verdict or (asked.keys() <= {"arguments", "for_llm"} and not item.about.endswith("…")):
+            asked = None  # its line says all
     values = [
         item.number,
         item.at,
         item.name,
-        item.tool,
+        tool,
         0 if about and about == last else about,
         item.verdict,
         shown(item.why),

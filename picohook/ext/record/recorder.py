@@ -1,4 +1,4 @@
-"""Records a host's questions to its hooks, their answers, and the events that they are told of."""
+"""Records a host's questions to its hooks, their answers, and the events that they are told of. Shows raw lines."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ...engine.listener import Account, Listener
+from ...engine.part import Part
 from ...errors import EncodeError, PicohookError
 from ...hooks.base import DecidedHook
 from ...journal.writer import BackgroundWriter
@@ -24,10 +25,11 @@ from ...wire.written_files import open_to_write
 from .format import SETTINGS, VERSION, decision_to_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from ...engine.resumed import Resumed
     from ...hooks.base import Hook
+    from ...host import Host
     from ...model.decisions import Asked, Outcome
     from ...model.encoded import Encoded
     from ...model.events import Event
@@ -42,16 +44,36 @@ BEGINNING = b'{"type":"record",'
 """The first bytes of every record."""
 
 
-class RecordListener(Listener):
-    """Makes the lines of a record, and passes each to `put`."""
+class Recorder(Listener):
+    """Records a host in a file: `Host(hooks, listeners=[Recorder("session.jsonl")])`.
 
-    def __init__(self, put: Callable[[bytes], None]) -> None:
-        self._put = put
-        self._began = time.monotonic()
+    Only the owner may read the file, because it holds all payloads. An existing record is replaced. Any other existing file is
+    left as it is, and the host does not start.
+
+    A thread writes the file. The host waits for it only at its end, for at most five seconds. If the file cannot be written,
+    the failure is logged once, the lines written so far stay, and `lost` counts the others.
+
+    With `wire`, the record also has the raw lines of every process: its standard input and its standard output.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, wire: bool = False, logger: Logger | None = None) -> None:
+        self.path = os.fspath(path)
+        self.wants_lines = wire
+        self._log = Log(logger)
+        self._writer: BackgroundWriter | None = None
+        self._logged = False
         self._chains = 0
         self._known: dict[str, Hook] = {}
 
+    @property
+    def lost(self) -> int:
+        """The number of lines that could not be written."""
+        return 0 if self._writer is None else self._writer.lost
+
     def opened(self) -> None:
+        if self._writer is not None:
+            raise PicohookError("a recorder is for one host: make another one")
+        self._writer = BackgroundWriter(open_record(self.path))
         self._began = time.monotonic()
         now = datetime.now(UTC).isoformat()
         self._put(encode({"type": "record", "version": VERSION, "time": now, "picohook": PICOHOOK}) + b"\n")
@@ -72,18 +94,23 @@ class RecordListener(Listener):
 
     def closed(self) -> None:
         self.write("close", {})
+        assert self._writer is not None
+        self._writer.close()
+        self._log_failure(self._writer)
+
+    # For its chains.
 
     def now(self) -> float:
         """Seconds since the host started."""
         return round(time.monotonic() - self._began, 6)
 
     def write(self, kind: str, values: dict[str, Any], params: bytes | None = None, *, at: float | None = None) -> None:
-        """Put one line. `params` are encoded as JSON already."""
+        """Write one line. `params` are encoded as JSON already."""
         line = encode({"type": kind, "at": self.now() if at is None else at, **values})
         self._put(line + b"\n" if params is None else b'%b,"params":%b}\n' % (line[:-1], params))
 
     def know(self, hook: Hook) -> None:
-        """Put the line of a hook, unless it was put before."""
+        """Write the line of a hook, unless it was written before."""
         if self._known.get(hook.name) is hook or isinstance(hook, DecidedHook):
             return
         self._known[hook.name] = hook
@@ -91,17 +118,27 @@ class RecordListener(Listener):
         line = {"hook": hook.name, "runs": hook.spec.runs, "settings": settings}
         self.write("hook", line | ({"whole_modes": True} if isinstance(hook.spec, WholeModeSpec) else {}))
 
+    def _put(self, line: bytes) -> None:
+        assert self._writer is not None
+        self._writer.put(line)
+        self._log_failure(self._writer)
+
+    def _log_failure(self, writer: BackgroundWriter) -> None:
+        if writer.failure and not self._logged:
+            self._logged = True
+            self._log.error("the record cannot be written, and ends here", path=self.path, why=writer.failure)
+
 
 class _ChainLines(Account[P]):
     """The lines of one chain. They begin with its first question, since a payload without a JSON form is never asked about."""
 
-    def __init__(self, listener: RecordListener, number: int, stage: Stage[P], payload: P) -> None:
+    def __init__(self, recorder: Recorder, number: int, stage: Stage[P], payload: P) -> None:
         super().__init__(stage, payload)
-        self._listener = listener
+        self._recorder = recorder
         self._original = payload
         """The payload without the marks of later listeners."""
         self._of = {"chain": number}
-        self._at = listener.now()
+        self._at = recorder.now()
         self._resumed: dict[str, Any] = {}
         self._written: P | None = None
         """The payload whose params were written last."""
@@ -113,34 +150,45 @@ class _ChainLines(Account[P]):
 
     def asking(self, hook: Hook, encoded: Encoded[P]) -> None:
         self._begin(encoded.params() if encoded.payload is self._original else None)
-        self._listener.know(hook)
+        self._recorder.know(hook)
         line = self._of | {"hook": hook.name} | ({"stands_in": True} if isinstance(hook, DecidedHook) else {})
-        self._listener.write("ask", line, self._params(encoded))
+        self._recorder.write("ask", line, self._params(encoded))
 
     def asked(self, hook: Hook, encoded: Encoded[P], asked: Asked[P]) -> None:
         self._begin(encoded.params() if encoded.payload is self._original else None)
-        self._listener.write("answer", self._of | answer_of(hook.name, asked), self._params(asked.encoded))
+        self._recorder.write("answer", self._of | _answer(hook, asked), self._params(asked.encoded))
 
     def would(self, hook: Hook, encoded: Encoded[P], asked: Asked[P]) -> None:
         self._begin(None)
-        self._listener.know(hook)
-        line = {"failed": FAILED if asked.entry.would == FAILED else None, **answer_of(hook.name, asked)}
+        self._recorder.know(hook)
+        line = self._of | _answer(hook, asked)
+        if asked.entry.would == FAILED:
+            line["failed"] = FAILED
         if asked.encoded.payload is not encoded.payload:
             line["params"] = asked.encoded.payload.wire()
-        self._listener.write("would", _without_defaults(self._of | line))
+        self._recorder.write("would", line)
 
     def concluded(self, outcome: Outcome[P]) -> None:
         self._begin(None)
-        self._listener.write("end", self._of | end_of(outcome))
+        shown = {
+            "action": outcome.action,
+            "approved": outcome.approved,
+            "reason": outcome.reason,
+            "feedback": outcome.feedback,
+            "result": None if outcome.result is None else outcome.result.wire(),
+            "hook": outcome.hook,
+            "skipped": [entry.hook for entry in outcome.trail if entry.skipped],
+        }
+        self._recorder.write("end", self._of | _without_defaults(shown))
 
     def abandoned(self, error: BaseException) -> None:
         if self._written is not None:
-            self._listener.write("abandoned", {**self._of, "why": type(error).__name__})
+            self._recorder.write("abandoned", {**self._of, "why": type(error).__name__})
 
     def _begin(self, params: bytes | None) -> None:
         if self._written is None:
             params = encode(self._original.wire()) if params is None else params
-            self._listener.write("begin", {**self._of, "stage": self.stage.name, **self._resumed}, params, at=self._at)
+            self._recorder.write("begin", {**self._of, "stage": self.stage.name, **self._resumed}, params, at=self._at)
             self._written = self._original
 
     def _params(self, encoded: Encoded[P]) -> bytes | None:
@@ -150,100 +198,31 @@ class _ChainLines(Account[P]):
         return encoded.params()
 
 
-def answer_of(hook: str, asked: Asked[Any]) -> dict[str, Any]:
+def _answer(hook: Hook, asked: Asked[Any]) -> dict[str, Any]:
     """Returns an `AnswerLine` without its time, its chain and the params after it."""
-    entry, decision = asked.entry, asked.decision
-    return _without_defaults(
-        {
-            "hook": hook,
-            "action": decision.action,
-            "seconds": round(entry.duration, 6),
-            "failed": asked.entry.failure,
-            "error": entry.error,
-            "reason": decision.reason,
-            "feedback": decision.feedback if isinstance(decision, Retry) else "",
-            "notes": entry.notes.wire() if entry.notes is not None else None,
-            "result": None if asked.result is None else asked.result.wire(),
-            "retries": entry.retries,
-            "answer": _plain(asked.answer),
-        }
-    )
-
-
-def end_of(outcome: Outcome[Any]) -> dict[str, Any]:
-    """Returns an `EndLine` without its time and its chain."""
-    return _without_defaults(
-        {
-            "action": outcome.action,
-            "approved": outcome.approved,
-            "reason": outcome.reason,
-            "feedback": outcome.feedback,
-            "result": None if outcome.result is None else outcome.result.wire(),
-            "hook": outcome.hook,
-            "skipped": [entry.hook for entry in outcome.trail if entry.skipped],
-        }
-    )
-
-
-def _plain(answer: Any) -> Any:
-    """Returns an answer as JSON, or its `repr` if a Python function returned something without a JSON form."""
+    entry, decision, answer = asked.entry, asked.decision, asked.answer
     try:
         encode(answer)
     except EncodeError:
-        return repr(answer)
-    return answer
+        answer = repr(answer)  # a Python function may return something without a JSON form
+    shown = {
+        "hook": hook.name,
+        "action": decision.action,
+        "seconds": round(entry.duration, 6),
+        "failed": entry.failure,
+        "error": entry.error,
+        "reason": decision.reason,
+        "feedback": decision.feedback if isinstance(decision, Retry) else "",
+        "notes": entry.notes.wire() if entry.notes is not None else None,
+        "result": None if asked.result is None else asked.result.wire(),
+        "retries": entry.retries,
+        "answer": answer,
+    }
+    return _without_defaults(shown)
 
 
 def _without_defaults(line: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in line.items() if value is False or value or name in {"chain", "seconds"}}
-
-
-class Recorder(RecordListener):
-    """Records a host in a file: `Host(hooks, listeners=[Recorder("session.jsonl")])`.
-
-    Only the owner may read the file, because it holds all payloads. An existing record is replaced. Any other existing file is
-    left as it is, and the host does not start.
-
-    A thread writes the file. The host waits for it only at its end, for at most five seconds. If the file cannot be written,
-    the failure is logged once, the lines written so far stay, and `lost` counts the others.
-
-    With `wire`, the record also has the raw lines of every process: its standard input and its standard output.
-    """
-
-    def __init__(self, path: str | os.PathLike[str], *, wire: bool = False, logger: Logger | None = None) -> None:
-        super().__init__(self._take)
-        self.path = os.fspath(path)
-        self.wants_lines = wire
-        self._log = Log(logger)
-        self._writer: BackgroundWriter | None = None
-        self._logged = False
-
-    @property
-    def lost(self) -> int:
-        """The number of lines that could not be written."""
-        return 0 if self._writer is None else self._writer.lost
-
-    def opened(self) -> None:
-        if self._writer is not None:
-            raise PicohookError("a recorder is for one host: make another one")
-        self._writer = BackgroundWriter(open_record(self.path))
-        super().opened()
-
-    def closed(self) -> None:
-        super().closed()
-        assert self._writer is not None
-        self._writer.close()
-        self._log_failure(self._writer)
-
-    def _take(self, line: bytes) -> None:
-        assert self._writer is not None
-        self._writer.put(line)
-        self._log_failure(self._writer)
-
-    def _log_failure(self, writer: BackgroundWriter) -> None:
-        if writer.failure and not self._logged:
-            self._logged = True
-            self._log.error("the record cannot be written, and ends here", path=self.path, why=writer.failure)
+    return {name: value for name, value in line.items() if value is False or value or name == "seconds"}
 
 
 def open_record(path: str, beginning: bytes = BEGINNING, noun: str = "a record") -> int:
@@ -284,3 +263,30 @@ def _require_own(path: str, descriptor: int, beginning: bytes, noun: str) -> Non
 
 def _unwritable(path: str, error: OSError) -> PicohookError:
     return PicohookError(f"{escape(path)} cannot be written: {error.strerror}")
+
+
+class RecordPart(Part):
+    """A record of the host, with the raw lines if these are shown, too."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._recorder = Recorder(path)
+        self.listeners = [self._recorder]
+
+    async def open(self, host: Host) -> None:
+        self._recorder.wants_lines = host.parts.find(WirePart) is not None
+
+
+class WirePart(Part):
+    """Shows the raw lines of each process on stderr."""
+
+    def __init__(self, _: object) -> None:
+        self.listeners = [_RawLines()]
+
+
+class _RawLines(Listener):
+    wants_lines = True
+
+    def line(self, line: RawLine) -> None:
+        from ...cli.output import show_line  # needs the extra `cli`
+
+        show_line(line)

@@ -4,29 +4,30 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from ...errors import PicohookError
+from ...model.decisions import Outcome
+from ...model.payloads import Meta
 from ...model.spec import HookSpec, WholeModeSpec
+from ...model.trail import TrailEntry
 from ...wire import words
-from .facts import FACTS, FAILED, editable, facts_of_answer, facts_of_outcome
-from .format import HookLine
-from .reader import Chain, ChainAbandoned, ChainEnded, EventEmitted, HookAnswered, HookAsked, HookInShadow, payload_of
+from .facts import NAMES, Facts, editable, end_of, facts_of_end, facts_of_outcome, same, word_of
+from .format import AbandonedLine, AnswerLine, AskLine, BeginLine, EndLine, EventLine, HookLine, WouldLine
+from .reader import Chain
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Collection, Iterable, Iterator
 
     from ...engine.engine import Engine
-    from ...model.decisions import Outcome
-    from ...model.payloads import ToolCall
-    from ...model.stages import Stage
-    from ...model.trail import TrailEntry
-    from .format import WouldLine
-    from .reader import Entry
+    from .reader import Entry, Record
 
-Facts = dict[str, Any]
+Past = Chain | EventLine
+"""An event, or a question: at its beginning without an end, and again at its end."""
 
+FAILED = "failed"
+"""The action of a hook that failed, since the action of its `on_failure` is not its own decision."""
 NEWLY_DENIED, NEWLY_ALLOWED, OTHERWISE = "newly denied", "newly allowed", "changed otherwise"
 _ALLOWED = frozenset({words.CONTINUE, words.MODIFY, words.RESPOND, "approved"})
 _MOST_WAITING = 256
@@ -59,237 +60,17 @@ class RecordedHook:
 def recorded_hooks(entries: Iterable[Entry]) -> dict[str, RecordedHook]:
     """The hooks of a record, by name. Reads the whole record, so a damaged one is refused before anything runs."""
     hooks: defaultdict[str, RecordedHook] = defaultdict(RecordedHook)
-    for entry in entries:
-        match entry:
+    for line, chain in entries:
+        match line:
             case HookLine():
-                hooks[entry.hook].line = entry
-                hooks[entry.hook].named.update(entry.settings.get("stages", ()))
-            case HookAsked(stands_in=False):
-                hooks[entry.hook].stages.add(entry.chain.stage.name)
-            case EventEmitted():
-                for name in entry.hooks:
+                hooks[line.hook].line = line
+                hooks[line.hook].named.update(line.settings.get("stages", ()))
+            case AskLine(stands_in=False) if chain is not None:
+                hooks[line.hook].stages.add(chain.stage.name)
+            case EventLine():
+                for name in line.hooks:
                     hooks[name].told = True
     return dict(hooks)
-
-
-@dataclass(slots=True)
-class Comparison:
-    """One decision, then and now."""
-
-    then: Chain
-    now: list[Outcome[Any]]
-    """The outcome; for a call of a transcript, those of before_tool and of approve_tool."""
-    params: dict[str, Any]
-    """The params that were asked about."""
-    line_number: int
-    """The line of the record with the question."""
-    hook: str
-    """The hook that decided; empty for a whole chain."""
-    recorded: Facts
-    replayed: Facts
-    succeeded: bool | None = None
-    """Whether the call was made then and succeeded; None if this is not known."""
-    line: WouldLine | None = None
-    """The answer of a hook in shadow, if it is compared."""
-
-    @property
-    def stage(self) -> Stage[Any]:
-        """The stage."""
-        return self.then.stage
-
-    def differences(self, ignored: Collection[str] = ()) -> Iterator[str]:
-        """The names of the facts that differ."""
-        for fact in FACTS:
-            if fact not in ignored and not same(self.recorded.get(fact), self.replayed.get(fact)):
-                yield fact
-
-    def payloads(self) -> tuple[Any, Any]:
-        """The recorded payload and the replayed one."""
-        before = editable(self.params)
-        return self.recorded.get("payload", before), self.replayed.get("payload", before)
-
-    @property
-    def kind(self) -> str:
-        """How a decision that changed has changed."""
-        before, after = (facts["action"] in _ALLOWED for facts in (self.recorded, self.replayed))
-        if self.replayed["action"] in {FAILED, words.PAUSE} or before is after:
-            return OTHERWISE  # after a pause, a person decides
-        return NEWLY_DENIED if before else NEWLY_ALLOWED
-
-    @property
-    def errors(self) -> dict[str, str]:
-        """The errors of hooks that failed now."""
-        if self.line is not None and self.line.error is not None:
-            return {self.line.hook: self.line.error}
-        return {entry.hook: entry.error for entry in self.trail if entry.error is not None}
-
-    @property
-    def trail(self) -> list[TrailEntry]:
-        """What each hook did now."""
-        return [entry for outcome in self.now for entry in outcome.trail]
-
-    @property
-    def has_failed(self) -> bool:
-        """Whether a hook failed now that did not fail then, so that this says nothing of its decisions."""
-        if self.line is not None:
-            return self.line.failed is not None
-        failed = {line.hook for line in self.then.answers if line.failed}
-        return any(entry.failure and entry.hook not in failed for entry in self.trail)
-
-    @property
-    def call(self) -> str:
-        """What the stages that ask about one call have in common."""
-        return self.params.get("tool_call_id") or json.dumps([self.params.get("tool"), self.params.get("arguments")])
-
-
-class Replay:
-    """Asks a host the questions again."""
-
-    def __init__(self) -> None:
-        self.unanswered = 0
-        """The number of questions that have no answer in the record: the caller was cancelled, or the host was killed."""
-        self.succeeded = 0
-        """The number of calls that were made then and succeeded."""
-        self._waiting: dict[str, list[Comparison]] = {}
-        """Newly denied calls until their results are read."""
-
-    async def chains(self, entries: Iterable[Entry], host: Engine) -> AsyncIterator[Comparison]:
-        """Ask every chain, and tell every event. Yields each chain's comparison, of a denied call when its result is read."""
-        replayed: dict[int, tuple[list[Outcome[Any]], Facts]] = {}
-        for entry in entries:
-            match entry:
-                case Chain():
-                    for known in self._returned(entry):
-                        yield known
-                    replayed[entry.number] = await _ask(host, entry)
-                case ChainEnded(_, chain):
-                    now, facts = replayed.pop(chain.number)
-                    one = Comparison(chain, now, chain.asked_about, chain.line_number, "", entry.facts, facts)
-                    if chain.agent or one.kind != NEWLY_DENIED:
-                        one.succeeded = chain.succeeded
-                        self.succeeded += chain.succeeded is True
-                        yield one
-                        continue
-                    self._waiting.setdefault(one.call, []).append(one)
-                    if len(self._waiting) > _MOST_WAITING:
-                        for known in self._waiting.pop(next(iter(self._waiting))):
-                            yield known
-                case ChainAbandoned():
-                    del replayed[entry.chain.number]
-                    self.unanswered += 1
-                case EventEmitted():
-                    await host.emit_and_wait(entry.kind, entry.payload, meta=entry.meta)
-        self.unanswered += len(replayed)
-        for several in self._waiting.values():
-            for known in several:
-                yield known
-        self._waiting = {}
-
-    async def shadows(self, entries: Iterable[Entry], _host: object = None) -> AsyncIterator[Comparison]:
-        """Compare what hooks in shadow would have decided with what was decided. No hook is asked."""
-        for entry in entries:
-            found: list[Comparison] = []
-            match entry:
-                case Chain():
-                    found = self._returned(entry)
-                case ChainEnded(_, chain):
-                    found = [one for line in chain.shadows for one in self._in_shadow(line, entry)]
-                case HookInShadow(line, end):
-                    found = [*self._in_shadow(line, end)]
-            for one in found:
-                yield one
-        for several in self._waiting.values():
-            for known in several:
-                yield known
-
-    def _in_shadow(self, line: WouldLine, end: ChainEnded) -> Iterator[Comparison]:
-        """Yields the comparison, unless it waits for the call's result."""
-        chain = end.chain
-        facts = facts_of_answer(line, approves=chain.stage.approves)
-        recorded = end.facts
-        if recorded["action"] not in _ALLOWED and (line.failed or facts["action"] in _ALLOWED):
-            facts = recorded  # a hook beside those that denied changes nothing
-        one = Comparison(chain, [], chain.asked_about, chain.line_number, line.hook, recorded, facts, line=line)
-        if one.kind != NEWLY_DENIED:
-            yield one
-            return
-        self._waiting.setdefault(one.call, []).append(one)
-        if len(self._waiting) > _MOST_WAITING:
-            yield from self._waiting.pop(next(iter(self._waiting)))
-
-    def _returned(self, chain: Chain) -> list[Comparison]:
-        """Returns the denied calls whose result this chain is about."""
-        result = chain.asked_about.get("result")
-        if chain.stage.name != "after_tool" or not isinstance(result, dict):
-            return []
-        good = not result.get("is_error")
-        self.succeeded += good
-        if not self._waiting:
-            return []
-        key = Comparison(chain, [], chain.asked_about, 0, "", {}, {}).call
-        found = self._waiting.pop(key, [])
-        for one in found:
-            one.succeeded = good
-        return found
-
-    async def of_hook(self, name: str, entries: Iterable[Entry], host: Engine) -> AsyncIterator[Comparison]:
-        """Ask and tell this hook alone, each time that the record did. Yields each answer's comparison.
-
-        The host has no other hook.
-        """
-        replayed: dict[int, tuple[HookAsked, Outcome[Any], Facts]] = {}
-        for entry in entries:
-            match entry:
-                case HookAsked(stands_in=False) if entry.hook == name:
-                    payload = payload_of(entry.chain.stage, entry.params)
-                    outcome = await host.ask(entry.chain.stage.name, payload)
-                    replayed[entry.chain.number] = entry, outcome, facts_of_outcome(outcome, payload)
-                case HookAnswered(line, chain) if line.hook == name and chain.number in replayed:
-                    ask, outcome, facts = replayed.pop(chain.number)
-                    facts = _only(facts, outcome, ask)
-                    yield Comparison(chain, [outcome], ask.params, ask.line_number, name, entry.facts, facts)
-                case ChainEnded() | ChainAbandoned() if entry.chain.number in replayed:
-                    del replayed[entry.chain.number]
-                    self.unanswered += 1
-                case EventEmitted() if name in entry.hooks:
-                    await host.emit_and_wait(entry.kind, entry.payload, meta=entry.meta)
-        self.unanswered += len(replayed)
-
-
-async def _ask(host: Engine, chain: Chain) -> tuple[list[Outcome[Any]], Facts]:
-    """Ask a chain. A transcript says no more than whether a call was allowed, and for an agent two stages decide about it."""
-    payload = chain.payload
-    outcomes = [await host.ask(chain.stage.name, payload, resumed=chain.resumed)]
-    facts = facts_of_outcome(outcomes[0], payload)
-    if chain.agent and facts["action"] in _ALLOWED:
-        facts["action"] = words.CONTINUE
-        if outcomes[0].action != words.RESPOND and host.asked_at("approve_tool"):
-            call: ToolCall = outcomes[0].payload
-            outcomes.append(await host.approve_tool(call))
-            approved = facts_of_outcome(outcomes[1], call)
-            facts |= {**approved, "action": words.CONTINUE if approved["action"] == "approved" else "denied"}
-    return outcomes, facts
-
-
-def _only(facts: Facts, outcome: Outcome[Any], ask: HookAsked) -> Facts:
-    """The facts of the only hook of a chain."""
-    (entry,) = outcome.trail
-    if entry.failure is not None:
-        return {"action": FAILED, "failed": entry.failure}
-    if ask.again and "payload" in facts and outcome.action in {words.CONTINUE, words.MODIFY}:
-        return {"action": FAILED, "failed": "reply"}  # a guard may not change a call about which it is asked again
-    reason = {"reason": entry.reason} if entry.reason else {}
-    notes = {"notes": facts["notes"][0]} if "notes" in facts else {}
-    return {**facts, **reason, **notes}
-
-
-def same(one: Any, other: Any) -> bool:
-    """Whether two values are the same JSON: numbers exactly, and `true` is not 1."""
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(same(value, other[key]) for key, value in one.items())
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(same, one, other))
-    return isinstance(one, bool) is isinstance(other, bool) and one == other
 
 
 def choose_hook(hooks: dict[str, RecordedHook], name: str | None) -> str:
@@ -302,3 +83,205 @@ def choose_hook(hooks: dict[str, RecordedHook], name: str | None) -> str:
     if name is not None and name not in names:
         raise PicohookError(f"no hook {name!r} was asked in this record (there are: {', '.join(names)})")
     return name or names[0]
+
+
+def questions(entries: Iterable[Entry]) -> Iterator[Past]:
+    """Yields the questions to all hooks, and the events."""
+    for line, chain in entries:
+        if isinstance(line, EventLine):
+            yield line
+        elif chain is not None and isinstance(line, BeginLine | EndLine | AbandonedLine):
+            yield chain
+        elif chain is not None and chain.end is not None:  # a hook in shadow has answered late
+            chain.shadows = [line] if isinstance(line, WouldLine) else []
+            yield chain
+
+
+def questions_to(hook: str, record: Record) -> Iterator[Past]:
+    """Yields the questions to one hook, each time that it was asked, and the events that it was told of."""
+    asked: dict[int, Chain] = {}
+    for line, chain in record:
+        match line:
+            case EventLine() if hook in line.hooks:
+                yield line
+            case AskLine(stands_in=False) if line.hook == hook and chain is not None:
+                params = chain.waiting[hook]
+                payload = chain.stage.payload.model_validate(params)
+                again = hook in chain.resumed.skip or any(answer.hook == hook for answer in chain.answers)
+                one = Chain(chain.number, record.number, chain.at, chain.stage, params, payload, again=again)
+                yield asked.setdefault(one.number, one)
+            case AnswerLine() if line.hook == hook and line.chain in asked:
+                one = asked.pop(line.chain)
+                one.answers, one.end = [line], end_of(line, approves=one.stage.approves)
+                one.params = one.asked_about if line.params is None else line.params
+                yield one
+            case EndLine() | AbandonedLine() if line.chain in asked:
+                one = asked.pop(line.chain)
+                one.abandoned = "not waited for"
+                yield one
+
+
+@dataclass(slots=True)
+class Comparison:
+    """One decision, then and now."""
+
+    then: Chain
+    now: Outcome[Any]
+    recorded: Facts
+    replayed: Facts
+    hook: str = ""
+    """The hook that decided; empty for a whole chain."""
+    succeeded: bool | None = None
+    """Whether the call was made then and succeeded; None if this is not known."""
+
+    def differences(self, ignored: Collection[str] = ()) -> Iterator[str]:
+        """The names of the facts that differ."""
+        for fact in NAMES:
+            if fact not in ignored and not same(self.recorded.get(fact), self.replayed.get(fact)):
+                yield fact
+
+    def values(self, fact: str) -> tuple[Any, Any]:
+        """The recorded value of a fact, and the replayed one. A payload that did not change is the one that was asked about."""
+        unchanged = editable(self.then.asked_about) if fact == "payload" else None
+        return self.recorded.get(fact, unchanged), self.replayed.get(fact, unchanged)
+
+    @property
+    def kind(self) -> str:
+        """How a decision that changed has changed."""
+        before, after = (facts["action"] in _ALLOWED for facts in (self.recorded, self.replayed))
+        if self.replayed["action"] in {FAILED, words.PAUSE} or before is after:
+            return OTHERWISE  # after a pause, a person decides
+        return NEWLY_DENIED if before else NEWLY_ALLOWED
+
+    @property
+    def errors(self) -> dict[str, str]:
+        """The errors of hooks that failed now."""
+        return {entry.hook: entry.error for entry in self.now.trail if entry.error is not None}
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether a hook failed now that did not fail then, so that this says nothing of its decisions."""
+        failed = {line.hook for line in self.then.answers if line.failed}
+        return any(entry.failure and entry.hook not in failed for entry in self.now.trail)
+
+
+class Replay:
+    """Asks a host the questions again, or one hook alone; without a host, compares what hooks in shadow would have decided."""
+
+    def __init__(self, hook: str = "") -> None:
+        self.unanswered = 0
+        """The number of questions that have no answer in the record: the caller was cancelled, or the host was killed."""
+        self.succeeded = 0
+        """The number of calls that were made then and succeeded."""
+        self.hook = hook
+        self._waiting: dict[str, list[Comparison]] = {}
+        """Newly denied calls until their results are read."""
+
+    async def compared(self, past: Iterable[Past], host: Engine | None) -> AsyncIterator[Comparison]:
+        """Ask every question, and tell every event. Yields each comparison, of a denied call when its result is read."""
+        asked: dict[int, Outcome[Any]] = {}
+        for one in past:
+            known: Iterable[Comparison] = ()
+            if isinstance(one, EventLine):
+                if host is not None:
+                    await host.emit_and_wait(one.event, one.payload, meta=Meta.model_validate(one.meta))
+            elif one.end is None and not one.abandoned:
+                known = self._returned(one)
+                if host is not None:
+                    asked[one.number] = await _ask(host, one)
+            elif host is None:
+                known = [kept for line in one.shadows for kept in self._keep(_in_shadow(one, line))]
+            elif one.abandoned:
+                del asked[one.number]
+                self.unanswered += 1
+            else:
+                known = self._keep(_compared(one, asked.pop(one.number), self.hook))
+            for comparison in known:
+                yield comparison
+        self.unanswered += len(asked)
+        for several in self._waiting.values():
+            for comparison in several:
+                yield comparison
+        self._waiting = {}
+
+    def _keep(self, one: Comparison) -> list[Comparison]:
+        """Returns what does not wait for the result of its call, or no more."""
+        if self.hook or one.then.agent or one.kind != NEWLY_DENIED:
+            one.succeeded = one.then.succeeded
+            self.succeeded += one.succeeded is True
+            return [one]
+        self._waiting.setdefault(_call(one.then), []).append(one)
+        return self._waiting.pop(next(iter(self._waiting))) if len(self._waiting) > _MOST_WAITING else []
+
+    def _returned(self, chain: Chain) -> list[Comparison]:
+        """Returns the denied calls whose result this chain is about."""
+        result = chain.asked_about.get("result")
+        if self.hook or chain.stage.name != "after_tool" or not isinstance(result, dict):
+            return []
+        good = not result.get("is_error")
+        self.succeeded += good
+        found = self._waiting.pop(_call(chain), []) if self._waiting else []
+        for one in found:
+            one.succeeded = good
+        return found
+
+
+def _call(chain: Chain) -> str:
+    """What the stages that ask about one call have in common."""
+    params = chain.asked_about
+    return params.get("tool_call_id") or json.dumps([params.get("tool"), params.get("arguments")])
+
+
+async def _ask(host: Engine, chain: Chain) -> Outcome[Any]:
+    """Ask a question again. For an agent, approvers decide about a call, too."""
+    outcome = await host.ask(chain.stage.name, chain.payload, resumed=chain.resumed)
+    if chain.agent and outcome.action in {words.CONTINUE, words.MODIFY} and host.asked_at("approve_tool"):
+        approval = await host.approve_tool(outcome.payload)
+        action = outcome.action if approval.approved else words.DENY
+        trail = outcome.trail + approval.trail
+        outcome = replace(approval, stage=chain.stage.name, action=action, approved=None, trail=trail)
+    return outcome
+
+
+def _compared(chain: Chain, now: Outcome[Any], hook: str) -> Comparison:
+    assert chain.end is not None
+    one = Comparison(
+        chain,
+        now,
+        facts_of_end(chain.end, chain.answers, chain.edited),
+        facts_of_outcome(now, chain.payload),
+        hook,
+    )
+    if chain.agent and one.replayed["action"] in _ALLOWED:
+        one.replayed["action"] = words.CONTINUE  # a transcript says no more than whether a call was allowed
+    if hook:
+        (entry,) = now.trail
+        edits = "payload" in one.replayed and now.action in {words.CONTINUE, words.MODIFY}
+        if chain.again and edits and entry.failure is None:
+            one.replayed["failed"] = {hook: "reply"}  # a guard may not change a call about which it is asked again
+        reason = {"reason": entry.reason} if entry.reason else {}
+        one.recorded, one.replayed = _of_hook(one.recorded), _of_hook(one.replayed | reason)
+    return one
+
+
+def _of_hook(facts: Facts) -> Facts:
+    """The facts of a chain with one hook, as those of the hook alone."""
+    if "failed" in facts:
+        (failed,) = facts["failed"].values()
+        return {"action": FAILED, "failed": failed}
+    return facts | ({"notes": facts["notes"][0]} if "notes" in facts else {})
+
+
+def _in_shadow(chain: Chain, line: WouldLine) -> Comparison:
+    """Compares what a hook in shadow would have decided with what was decided."""
+    assert chain.end is not None
+    end = end_of(line, approves=chain.stage.approves)
+    recorded = facts_of_end(chain.end, chain.answers, chain.edited)
+    replayed = {"action": FAILED, "failed": line.failed} if line.failed else facts_of_end(end, [line], line.params)
+    if recorded["action"] not in _ALLOWED and replayed["action"] in {FAILED, *_ALLOWED}:
+        replayed = recorded  # a hook beside those that denied changes nothing
+    would = "have failed" if line.failed else word_of(end)
+    entry = TrailEntry(line.hook, "", line.seconds, line.error, reason=line.reason, failure=line.failed, would=would)
+    return Comparison(
+        chain, Outcome(chain.stage.name, "continue", chain.payload, trail=(entry,)), recorded, replayed, line.hook
+    )

@@ -1,11 +1,10 @@
 """`picohook replay`: ask hooks about past calls again, and compare the decisions."""
 
-import contextlib
 import os
 import tempfile
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
-from functools import partial
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -15,10 +14,9 @@ from ...cli import output
 from ...cli.command import App, Json, Verbose, reads_files
 from ...cli.configuration import configured, program
 from ...cli.host import garbage_collected_rarely, with_hooks
-from ...engine.resumed import Resumed
 from ...errors import HookCrashedError, PicohookError
 from ...host import Host
-from ...model.payloads import Meta
+from ...model.payloads import Meta, ToolCall
 from ...model.spec import Timeouts
 from ...model.stages import BEFORE_TOOL
 from ...projects.layers import Layers
@@ -28,15 +26,10 @@ from ..history.transcripts import AGENTS, PastCall, seconds_of
 from .confined import confined
 from .format import EndLine
 from .page import Full, Html, page
-from .reader import Chain, ChainEnded, Entry, payload_of
-from .records import opened, require_rereadable, warn_of_end
-from .replay import (
-    RecordedHook,
-    Replay,
-    choose_hook,
-    recorded_hooks,
-)
+from .reader import Chain
+from .replay import Past, RecordedHook, Replay, choose_hook, questions, questions_to, recorded_hooks
 from .tally import Tally
+from .trace_command import opened, warn_of_end
 
 app = App()
 
@@ -61,14 +54,8 @@ def _share(text: str) -> float:
 @app.command()
 @reads_files
 def replay(
-    first: Annotated[
-        str | None,
-        typer.Argument(metavar="[RECORD]...", help="Files that --record has written.", show_default=False),
-    ] = None,
-    rest: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[-- COMMAND...]", help="Ask this hook alone.", show_default=False),
-    ] = None,
+    first: Annotated[str | None, typer.Argument(metavar="[RECORD]...", help="Files that --record has written.")] = None,
+    rest: Annotated[list[str] | None, typer.Argument(metavar="[-- COMMAND...]", help="Ask this hook alone.")] = None,
     *,
     against: Annotated[
         Path | None,
@@ -77,12 +64,10 @@ def replay(
             "--config",
             metavar="FILE",
             help="Ask the hooks of this configuration, and not your own or those of this directory and above.",
-            show_default=False,
         ),
     ] = None,
     history: Annotated[
-        str | None,
-        typer.Option(metavar="AGENT", help="Ask about the past calls of this agent, or of all.", show_default=False),
+        str | None, typer.Option(metavar="AGENT", help="Ask about the past calls of this agent, or of all.")
     ] = None,
     since: Since = None,
     hook: Annotated[
@@ -91,7 +76,6 @@ def replay(
             "--hook",
             metavar="NAME",
             help="With a COMMAND: ask it the questions of this hook. Needed if the record has several hooks.",
-            show_default=False,
         ),
     ] = None,
     ignore: Annotated[
@@ -112,15 +96,13 @@ def replay(
             metavar="SHARE",
             parser=_share,
             help="Exit with 3 if more of the calls that succeeded would be denied now, such as 0.5%.",
-            show_default=False,
         ),
     ] = None,
     effects: Annotated[
         bool, typer.Option("--effects", help="Do not keep hooks from the network and from writing files.")
     ] = False,
     record: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Write all questions and answers there, as a record.", show_default=False),
+        Path | None, typer.Option(metavar="FILE", help="Write all questions and answers there, as a record.")
     ] = None,
     html: Html = None,
     full: Full = False,
@@ -141,20 +123,30 @@ def replay(
     Exits with 1 if something is newly allowed, or if a hook failed; for a COMMAND, and with --same, if anything changed.
     """  # noqa: D301 - click reads a backspace character, not an escape
     del verbose
-    many = against is not None  # then there is no COMMAND, and all arguments are records
-    asks = _Asks(
-        [name for name in (first, *((rest or ()) if many else ())) if name is not None],
-        [] if many else [*(rest or ())],
-        history or "",
-        since,
-        hook,
-        shadow,
-    )
-    asks.check(ignore or (), max_false)
-    tally = Tally([*(ignore or ())], as_json)
-    with contextlib.ExitStack() as stack:
-        asks.begin(stack, record)
-        layers = asks.layers if asks.command or shadow else configured(against)
+    command = [] if against is not None else [*(rest or ())]  # with a configuration, all arguments are records
+    records = [name for name in (first, *((rest or ()) if against is not None else ())) if name is not None]
+    ignored = ignore or []
+    if unknown := [name for name in ignored if name not in _MAY_BE_IGNORED]:
+        why = f"{unknown[0]!r} is not one of {', '.join(_MAY_BE_IGNORED)}"
+        raise typer.BadParameter(why, param_hint="--ignore")
+    mistakes = {
+        "give a RECORD, or --history AGENT": bool(records) is bool(history),
+        "--shadow is about records alone": shadow and (command or history),
+        "--hook needs a COMMAND, which is asked the questions of that hook": hook is not None and not command,
+        "--max-false is about a configuration, and not about a COMMAND": max_false is not None and command,
+    }
+    for why in [why for why, is_made in mistakes.items() if is_made]:
+        raise typer.BadParameter(why)
+    tally = Tally(ignored, as_json)
+    with ExitStack() as stack:
+        known = _read(records, record)
+        past: Iterable[PastCall] = ()
+        if history:
+            past = stack.enter_context(reading([*AGENTS] if history == "all" else [history], since))
+        if command:
+            hook, layers = _standing_in(known, hook, command)
+        else:
+            layers = Layers() if shadow else configured(against)
         hooks, tally.notes = [*layers.hooks], [_WITH]
         if not effects:
             hooks, notes = confined(hooks, stack.enter_context(tempfile.TemporaryDirectory(prefix="picohook-")))
@@ -164,118 +156,80 @@ def replay(
         for note in tally.notes[1:]:
             output.warn(note)
         if html is not None:
-            title = f"Back-test of {', '.join(asks.records) or f'the history of {history}'}"
+            title = f"Back-test of {', '.join(records) or f'the history of {history}'}"
             tally.page = stack.enter_context(page(html, title, full=full))
-        asks.run(replace(layers, hooks=tuple(hooks)), tally, record)
-    tally.conclude(max_false, any_change=same or bool(asks.command))
-
-
-@dataclass
-class _Asks:
-    """What is asked again."""
-
-    records: list[str]
-    command: list[str]
-    history: str
-    since: str | None
-    hook: str | None
-    """The hook whose questions the command is asked."""
-    shadow: bool
-    layers: Layers = field(default_factory=Layers)
-    """With a command, that alone."""
-    past: Iterable[PastCall] = ()
-
-    def check(self, ignored: Iterable[str], max_false: float | None) -> None:
-        """Raise `typer.BadParameter` for arguments that do not go together."""
-        for name in ignored:
-            if name not in _MAY_BE_IGNORED:
-                raise typer.BadParameter(f"{name!r} is not one of {', '.join(_MAY_BE_IGNORED)}", param_hint="--ignore")
-        if bool(self.records) is bool(self.history):
-            raise typer.BadParameter("give a RECORD, or --history AGENT")
-        if self.shadow and (self.command or self.history):
-            raise typer.BadParameter("--shadow is about records alone")
-        if self.hook is not None and not self.command:
-            raise typer.BadParameter("--hook needs a COMMAND, which is asked the questions of that hook")
-        if max_false is not None and self.command:
-            raise typer.BadParameter("--max-false is about a configuration, and not about a COMMAND")
-
-    def begin(self, stack: contextlib.ExitStack, record: Path | None) -> None:
-        """Read all records, so that damaged ones are refused before anything runs. Find the hook of the command."""
-        known: dict[str, RecordedHook] = {}
-        for name in self.records:
-            with opened(name) as source:
-                require_rereadable(name)
-                known |= recorded_hooks(source)
-            warn_of_end(source, name)
-            if record is not None and record.exists() and os.path.samefile(record, name):
-                raise typer.BadParameter(
-                    "this is the record that is replayed: name another file", param_hint="--record"
-                )
-        if self.history:
-            agents = [*AGENTS] if self.history == "all" else [self.history]
-            self.past = stack.enter_context(reading(agents, self.since))
-        if self.command:
-            try:
-                self.hook = choose_hook(known, self.hook)
-            except PicohookError as error:
-                raise typer.BadParameter(str(error), param_hint="--hook") from None
-            stand_in = known[self.hook].stand_in(self.hook, self.command)
-            self.layers = Layers(hooks=(stand_in,))
-            with self._errors():
-                program(stand_in)  # raises an error that a host would only log
-
-    def run(self, layers: Layers, tally: Tally, record: Path | None) -> None:
-        """Ask these hooks, and count their decisions."""
-        replay = Replay()
+        replay = Replay(hook or "")
 
         async def work(host: Host) -> None:
-            for entries, start in self._sources():
-                ask = replay.shadows if self.shadow else replay.chains
-                if self.command:
-                    ask = partial(replay.of_hook, self.hook or "")
-                async for one in ask(entries, host):
+            for source, start in _sources(records, past, hook):
+                async for one in replay.compared(source, None if shadow else host):
                     tally.take(one, start)
 
-        timeouts = Timeouts(chain=_LONG) if self.command else None
-        with self._errors(), garbage_collected_rarely():
-            with_hooks(layers, work, record=record, timeouts=timeouts, faster=True)
+        timeouts = Timeouts(chain=_LONG) if command else None
+        with _errors_of(command), garbage_collected_rarely():
+            with_hooks(replace(layers, hooks=tuple(hooks)), work, record=record, timeouts=timeouts, faster=True)
         tally.finish(replay)
-
-    def _sources(self) -> Iterator[tuple[Iterable[Entry], float]]:
-        """Yields the entries of each record, and the time of its beginning."""
-        if self.history:
-            yield _entries(self.past), 0.0
-        for name in self.records:
-            with opened(name, checked=True) as source:
-                yield source, seconds_of(source.header.time)
-
-    @contextlib.contextmanager
-    def _errors(self) -> Iterator[None]:
-        try:
-            yield
-        except HookCrashedError as error:
-            if not self.command:
-                raise
-            raise typer.BadParameter(str(error), param_hint="COMMAND") from None
+    tally.conclude(max_false, any_change=same or bool(command))
 
 
-def _entries(past: Iterable[PastCall]) -> Iterator[Entry]:
+def _read(records: list[str], target: Path | None) -> dict[str, RecordedHook]:
+    """Read all records, so that damaged ones are refused before anything runs. Returns their hooks."""
+    known: dict[str, RecordedHook] = {}
+    for name in records:
+        with opened(name) as source:
+            if name == "-" or not os.path.isfile(name):
+                why = "can be read only once, and a replay reads a record twice: save it to a file first"
+                raise typer.BadParameter(f"{source.name} {why}")
+            known |= recorded_hooks(source)
+        warn_of_end(source)
+        if target is not None and target.exists() and os.path.samefile(target, name):
+            raise typer.BadParameter("this is the record that is replayed: name another file", param_hint="--record")
+    return known
+
+
+def _standing_in(known: dict[str, RecordedHook], hook: str | None, command: list[str]) -> tuple[str, Layers]:
+    """Returns the name of the hook whose questions the command is asked, and a configuration with the command alone."""
+    try:
+        name = choose_hook(known, hook)
+    except PicohookError as error:
+        raise typer.BadParameter(str(error), param_hint="--hook") from None
+    spec = known[name].stand_in(name, command)
+    with _errors_of(command):
+        program(spec)  # raises an error that a host would only log
+    return name, Layers(hooks=(spec,))
+
+
+@contextmanager
+def _errors_of(command: list[str]) -> Iterator[None]:
+    """A program of the command line that does not start is a mistake on it."""
+    try:
+        yield
+    except HookCrashedError as error:
+        if not command:
+            raise
+        raise typer.BadParameter(str(error), param_hint="COMMAND") from None
+
+
+def _sources(records: list[str], calls: Iterable[PastCall], hook: str | None) -> Iterator[tuple[Iterable[Past], float]]:
+    """Yields the questions of the transcripts and of each record, with the time of its beginning."""
+    yield _of_transcripts(calls), 0.0
+    for name in records:
+        with opened(name, checked=True) as source:
+            yield questions_to(hook, source) if hook else questions(source), seconds_of(source.header.time)
+
+
+def _of_transcripts(calls: Iterable[PastCall]) -> Iterator[Chain]:
     """Yields past calls as a record would have them."""
-    for number, call in enumerate(past, 1):
-        params = {
-            "meta": Meta(session_key=call.session, turn_id=call.session, source="turn").wire(),
-            "context": {"cwd": call.cwd},
-            "tool": call.tool,
-            "arguments": call.arguments,
-            "tool_call_id": call.id,
-        }
-        payload = payload_of(BEFORE_TOOL, params)
-        chain = Chain(
-            number, number, call.at, BEFORE_TOOL, params, Resumed(), params, agent=call.agent, payload=payload
+    for number, call in enumerate(calls, 1):
+        meta = Meta(session_key=call.session, turn_id=call.session, source="turn")
+        payload = ToolCall(
+            meta=meta, context={"cwd": call.cwd}, tool=call.tool, arguments=call.arguments, tool_call_id=call.id
         )
-        denied = call.outcome == "denied"
+        params = payload.wire()
+        chain = Chain(number, number, call.at, BEFORE_TOOL, params, payload, params=params, agent=call.agent)
         chain.succeeded = None if call.outcome == "unknown" else call.outcome == "succeeded"
         yield chain
-        action = words.DENY if denied else words.CONTINUE
-        line = EndLine(type="end", at=call.at, chain=number, action=action, reason=call.text if denied else "")
-        yield ChainEnded(line, chain)
+        denied = call.outcome == "denied"
+        action, reason = (words.DENY, call.text) if denied else (words.CONTINUE, "")
+        chain.end = EndLine(type="end", at=call.at, chain=number, action=action, reason=reason)
+        yield chain

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import os
 import pickle
 import sys
-from typing import Any
+from concurrent.futures import ThreadPoolExecutor
+from threading import Lock
+from typing import TYPE_CHECKING, Any
 
 from ...cli.host import own_streams
+from ...errors import HookError
 from ...host import Host
 from ...model.spec import HookSpec
 from ...model.stages import STAGES
 from ...protocol.codec import decode_own, encode
 from ...wire import words
 from ..nats.answers import answer_of
+
+if TYPE_CHECKING:
+    from ...blocking import BlockingHost
 
 _STAGES = {stage.method: stage for stage in STAGES.values()}
 _SPEC = "PICOHOOK_SERVED"
@@ -59,58 +64,46 @@ def main() -> None:
     if quiet:
         os.nice(_NICENESS)
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-    lines, answers = own_streams()
-    asyncio.run(_Served(spec, lines, answers).run())
+    streams = own_streams()  # before anything of the hook is imported
+    writing = Lock()
+    with (
+        os.fdopen(streams[0], "rb") as lines,
+        os.fdopen(streams[1], "wb") as answers,
+        Host.blocking([spec]) as host,
+        ThreadPoolExecutor() as threads,
+    ):
+
+        def answer(request: dict[str, Any]) -> None:
+            try:
+                said = {"result": _result(host, spec.name, request["method"], request.get("params") or {})}
+            except HookError as error:
+                said = {"error": {"code": -32000, "message": str(error)}}
+            with writing:
+                answers.write(encode({"jsonrpc": "2.0", "id": request["id"], **said}) + b"\n")
+                answers.flush()
+
+        for line in lines:
+            request = decode_own(line)
+            if request["method"] in {words.EVENT, words.RUNTIME_EVENT}:
+                event = {name.lower(): value for name, value in request["params"].items()}
+                host.emit(event["kind"], event.get("payload"))
+            elif "id" in request:
+                threads.submit(answer, request)
 
 
-class _Served:
-    """A host with this hook alone, and the requests of the host that started this process."""
-
-    def __init__(self, spec: HookSpec, lines: int, answers: int) -> None:
-        self._spec = spec
-        self._lines, self._answers = lines, answers
-        self._host = Host([spec])
-        self._tasks: set[asyncio.Task[None]] = set()
-
-    async def run(self) -> None:
-        """Answer until the host closes its end."""
-        reader = asyncio.StreamReader(limit=self._spec.max_line_bytes + words.MAX_LINE)
-        loop = asyncio.get_running_loop()
-        await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(self._lines, "rb"))
-        async with self._host:
-            while line := await reader.readline():
-                request = decode_own(line)
-                task = asyncio.ensure_future(
-                    self._take(request["method"], request.get("id"), request.get("params") or {})
-                )
-                self._tasks.add(task)
-                task.add_done_callback(self._tasks.discard)
-            for task in self._tasks:
-                task.cancel()
-
-    async def _take(self, method: str, number: Any, params: dict[str, Any]) -> None:
-        answer: dict[str, Any] = {"jsonrpc": "2.0", "id": number}
-        if method in {words.EVENT, words.RUNTIME_EVENT}:
-            kind = params.get("Kind") or params.get("kind") or ""
-            self._host.emit(kind, params.get("Payload") or params.get("payload"))
-        elif method == words.HELLO:
-            self._write({**answer, "result": {"ok": True, "name": self._spec.name, "capabilities": {"ping": True}}})
-        elif method in _STAGES:
-            stage = _STAGES[method]
-            payload: Any = stage.payload.model_validate(params)
-            outcome = await self._host.ask(stage.name, payload)
-            (entry,) = outcome.trail
-            if entry.failure is None:
-                self._write({**answer, "result": answer_of(stage, payload, outcome)})
-            else:
-                self._write({**answer, "error": {"code": -32000, "message": f"{entry.failure}: {entry.error}"}})
-        elif number is not None:
-            self._write({**answer, "result": {}})  # a ping
-
-    def _write(self, answer: dict[str, Any]) -> None:
-        data = memoryview(encode(answer) + b"\n")
-        while data:
-            data = data[os.write(self._answers, data) :]
+def _result(host: BlockingHost, name: str, method: str, params: dict[str, Any]) -> dict[str, Any]:
+    """Returns the hook's answer. Raises `HookError` if it failed."""
+    if method == words.HELLO:
+        return {"ok": True, "name": name, "capabilities": {"ping": True}}
+    if method not in _STAGES:
+        return {}  # a ping
+    stage = _STAGES[method]
+    payload = stage.payload.model_validate(params)
+    outcome = host.ask(stage.name, payload)
+    (entry,) = outcome.trail
+    if entry.failure is not None:
+        raise HookError(f"{entry.failure}: {entry.error}")
+    return answer_of(stage, payload, outcome)
 
 
 if __name__ == "__main__":

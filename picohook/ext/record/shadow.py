@@ -15,6 +15,7 @@ from ...hooks.process import ProcessHook
 from ...model import failure_policy
 from ...model.decisions import CONTINUE, Asked
 from ...model.trail import TrailEntry
+from ...observe.rate_limit import RateLimit
 from ...wire import words
 from .served import served
 
@@ -35,7 +36,7 @@ AT_ONCE = 4
 MOST_WAITING, MOST_BYTES = 64, 16 << 20
 """Questions that may wait, and the bytes of their payloads."""
 A_SECOND = 50
-"""Questions in a second, and at once after a pause: so a shadow costs a host little, whatever it does."""
+"""Questions in a second: so a shadow costs a host little, whatever it does."""
 PENDING, FAILED, DROPPED = "pending", "failed", "dropped"
 
 
@@ -64,9 +65,7 @@ class ShadowHook(Hook):
         self._inner = ProcessHook(served(spec, quiet=True))
         self._waiting: deque[_Waiting] = deque()
         self._bytes = 0
-        self._left = float(A_SECOND)
-        """Questions that may be asked now."""
-        self._counted = 0.0
+        self._pace = RateLimit(A_SECOND, 1.0)
 
     @property
     def parts(self) -> None:
@@ -101,12 +100,9 @@ class ShadowHook(Hook):
 
     def beside(self, stage: Stage[Any], encoded: Encoded[Any], told: Callable[..., None] | None) -> TrailEntry:
         entry = TrailEntry(self.name, "", would=PENDING)
-        now = self._host.reactor.now()
-        self._left = min(float(A_SECOND), self._left + (now - self._counted) * A_SECOND)
-        self._counted = now
-        if self._left < 1 or len(self._waiting) >= MOST_WAITING or self._bytes > MOST_BYTES:
+        is_full = len(self._waiting) >= MOST_WAITING or self._bytes > MOST_BYTES
+        if is_full or not self._pace.take(self._host.reactor.now()):
             return self._concluded(stage, entry, DROPPED)
-        self._left -= 1
         try:
             size = len(encoded.params())  # now: the caller may change the payload later
         except Exception as error:

@@ -5,17 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ...cli import outcomes
+from ...cli import outcomes, output
 from ...wire.text import cut
-from .facts import editable, facts_of_answer
-from .format import AnswerLine, CloseLine, WireLine
-from .reader import Chain, ChainAbandoned, ChainEnded, EventEmitted, HookInShadow
+from .facts import editable, end_of, word_of
+from .format import AbandonedLine, AnswerLine, CloseLine, EndLine, EventLine, WireLine, WouldLine
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator
 
     from ...model.trail import TrailEntry
-    from .reader import Entry, Record
+    from .reader import Chain, Record
 
 _ABOUT = 120
 """The most bytes of a question that are shown in a line."""
@@ -50,7 +49,6 @@ class Item:
     rows: list[Row] = field(default_factory=list)
     verdict: str = ""
     why: str = ""
-    seconds: float | None = None
     ended: float | None = None
     asked: Any = None
     """The whole question, or the payload of an event."""
@@ -58,94 +56,68 @@ class Item:
     """In a comparison: what has changed."""
     facts: list[tuple[str, str]] = field(default_factory=list)
     """In a comparison: each fact that differs, with both values."""
-    tool: str = ""
+
+    @property
+    def seconds(self) -> float | None:
+        """How long the chain took."""
+        return None if self.ended is None or self.at is None else self.ended - self.at
 
 
 def items_of(record: Record) -> Iterator[Item]:
     """Yields the items of a record, each when it has ended, and at the end the chains that have not."""
-    for entry in record:
-        item = _item(entry)
-        if item is not None:
-            yield item
+    for line, chain in record:
+        match line:
+            case EndLine() | AbandonedLine() if chain is not None:
+                yield item_of(chain, line.at)
+            case EventLine():
+                told = f"→ {', '.join(line.hooks)}" if line.hooks else ""
+                text = outcomes.shown(line.payload) if line.payload else ""
+                yield Item(line.event, joined(told, text), line.at, asked=line.payload or None)
+            case WireLine():
+                yield Item("→" if line.sent else "←", f"{line.hook}  {line.line}", line.at)
+            case WouldLine() if chain is not None and chain.end is not None:
+                row = row_of(line, chain)
+                yield Item("in shadow", joined(row.hook, row.action), line.at, chain.number, [row])
+            case CloseLine():
+                yield Item("the host ended", at=line.at)
     for chain in record.open_chains:
-        yield item_of(chain, "has no end", waiting="asked, and has not answered")
+        yield item_of(chain)
 
 
-def _item(entry: Entry) -> Item | None:
-    match entry:
-        case ChainEnded(line, chain):
-            rows = [Row(name, "not asked: its filter") for name in line.skipped]
-            why = line.reason or line.feedback
-            return item_of(chain, entry.facts["action"], ended=line.at, why=why, rows=rows)
-        case ChainAbandoned(at, chain, why):
-            return item_of(chain, "abandoned", ended=at, why=why, waiting="asked, and has not answered")
-        case EventEmitted():
-            told = f"→ {', '.join(entry.hooks)}" if entry.hooks else ""
-            text = outcomes.shown(entry.payload) if entry.payload else ""
-            return Item(entry.kind, joined(told, text), entry.at, asked=entry.payload or None)
-        case WireLine():
-            return Item("→" if entry.sent else "←", f"{entry.hook}  {entry.line}", entry.at)
-        case HookInShadow(line, end):
-            row = would_row(line, end.chain)
-            return Item("in shadow", joined(row.hook, row.action), line.at, end.chain.number, [row])
-        case CloseLine():
-            return Item("the host ended", at=entry.at)
-    return None
+def item_of(chain: Chain, ended: float | None = None) -> Item:
+    """Returns the item of a chain, as far as it was read."""
+    rows, verdict, why, waiting = [*rows_of(chain)], "has no end", chain.abandoned, "asked, and has not answered"
+    if chain.end is not None:
+        rows += [Row(name, "not asked: its filter") for name in chain.end.skipped]
+        verdict, why, waiting = word_of(chain.end), chain.end.reason or chain.end.feedback, "not waited for"
+    elif chain.abandoned:
+        verdict = "abandoned"
+    rows += [row_of(line, chain) for line in chain.shadows] + [Row(name, waiting) for name in chain.waiting]
+    paused = chain.resumed.hook
+    text = joined(f"after a pause, with an answer for {paused}" if paused else "", about(chain))
+    return Item(chain.stage.name, text, chain.at, chain.number, rows, verdict, why, ended, chain.asked_about)
 
 
-def item_of(
-    chain: Chain,
-    verdict: str,
-    *,
-    ended: float | None = None,
-    why: str = "",
-    rows: Iterable[Row] = (),
-    waiting: str = "not waited for",
-) -> Item:
-    """Returns the item of a chain."""
-    seconds = None if ended is None else ended - chain.at
-    params = chain.asked_about
-    return Item(
-        chain.stage.name,
-        joined(
-            f"after a pause, with an answer for {chain.resumed.hook}" if chain.resumed.hook else "",
-            about(chain.stage.name, params),
-        ),
-        chain.at,
-        chain.number,
-        [
-            *rows_of(chain),
-            *rows,
-            *(would_row(line, chain) for line in chain.shadows),
-            *(Row(name, waiting) for name in chain.waiting),
-        ],
-        verdict,
-        why,
-        seconds,
-        ended,
-        params,
-        tool=str(params.get("tool", "")),
-    )
-
-
-def rows_of(chain: Chain, when: str = "") -> Iterator[Row]:
+def rows_of(chain: Chain) -> Iterator[Row]:
     """Yields the answers of a chain. A hook that saw another payload than the first one has it in its row."""
     sees = chain.asked_about
     for line in chain.answers:
-        row = row_of(line, sees, approves=chain.stage.approves)
-        row.when = when
+        row = row_of(line, chain, sees)
         if sees is not chain.asked_about:
             row.more = {"question": sees, **row.more}
         yield row
         sees = sees if line.params is None else line.params
 
 
-def row_of(line: AnswerLine, sees: Mapping[str, Any], *, approves: bool) -> Row:
+def row_of(line: AnswerLine, chain: Chain, sees: dict[str, Any] | None = None) -> Row:
     """Returns the row of an answer to a question with these params."""
-    action = f"failed ({line.failed}): {line.action}"
-    if line.failed is None:
-        action = facts_of_answer(line, approves=approves)["action"]
-    made = [] if line.params is None else [*outcomes.changes(editable(dict(sees)), editable(line.params))]
+    action = word_of(end_of(line, approves=chain.stage.approves))
+    if isinstance(line, WouldLine):
+        action = f"would {'have failed' if line.failed else action}"
+    elif line.failed is not None:
+        action = f"failed ({line.failed}): {line.action}"
+    before = editable(sees or chain.asked_about)
+    made = [] if line.params is None else [*outcomes.changes(before, editable(line.params))]
     retried = f"(asked again {line.retries} times)" if line.retries else ""
     text = joined(retried, line.error or line.reason or line.feedback)
     more = {"result": line.result, "notes": line.notes, "answer": line.answer}
@@ -153,28 +125,22 @@ def row_of(line: AnswerLine, sees: Mapping[str, Any], *, approves: bool) -> Row:
     return Row(line.hook, action, line.at, line.seconds, text, made, kept)
 
 
-def would_row(line: AnswerLine, chain: Chain) -> Row:
-    """Returns the row of a hook in shadow."""
-    row = row_of(line, chain.asked_about, approves=chain.stage.approves)
-    row.action = f"would {'have failed' if line.failed else row.action}"
-    return row
-
-
 def trail_row(entry: TrailEntry) -> Row:
     """Returns the row of a hook that was asked now."""
-    action: str = "not asked: its filter" if entry.skipped else entry.action
-    if entry.failure is not None:
+    action: str = "not asked: its filter" if entry.skipped else f"would {entry.would}" if entry.would else entry.action
+    if entry.failure is not None and not entry.would:
         action = f"failed ({entry.failure}): {action}"
     seconds = None if entry.skipped else entry.duration
     return Row(entry.hook, action, None, seconds, entry.error or entry.reason, when="now")
 
 
-def about(stage: str, params: Mapping[str, Any]) -> str:
+def about(chain: Chain) -> str:
     """Returns a short form of a question."""
-    if "tool" in params:
+    stage, params = chain.stage.name, chain.asked_about
+    if "result" in params:
+        text = f"{params['tool']} → {_text(params['result'].get('for_llm', ''))}"
+    elif "tool" in params:
         text = f"{params['tool']} {outcomes.shown(params.get('arguments', {}))}"
-        if "result" in params:
-            text = f"{params['tool']} → {_text(params['result'].get('for_llm', ''))}"
     elif stage in {"after_llm", "before_finish"}:
         text = _text(params.get("response", {}).get("content"))
     elif stage == "before_prompt":
@@ -183,8 +149,7 @@ def about(stage: str, params: Mapping[str, Any]) -> str:
         messages = params.get("messages", [])
         name = params.get("model") or params.get("scope") or ""
         last = _text(messages[-1].get("content")) if messages else ""
-        count = f"{len(messages)} message{'' if len(messages) == 1 else 's'}"
-        text = ", ".join(filter(None, (name, count, last)))
+        text = ", ".join(filter(None, (name, output.many(len(messages), "message"), last)))
     short = cut(text, _ABOUT)
     return short if short == text else short + "…"
 

@@ -1,18 +1,20 @@
 """`picohook trace`: a record as a timeline, in text, as JSON or as a page."""
 
+import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated, Any
 
 import typer
 
-from ...cli import output
+from ...cli import output, params as given
 from ...cli.command import App, Json
+from ...model.payloads import Meta
 from ...wire import words
 from ...wire.text import cut
-from .format import WireLine
+from .format import AbandonedLine, AnyLine, EndLine, EventLine, WireLine, WouldLine
 from .page import Full, Html, page
-from .reader import Chain, ChainAbandoned, ChainEnded, Entry, EventEmitted, HookInShadow
-from .records import opened, warn_of_end
+from .reader import Chain, Record, RecordError
 from .timeline import Item, Row, items_of, joined
 
 app = App()
@@ -30,13 +32,29 @@ _GOOD = {
 }
 
 
+@contextmanager
+def opened(name: str, *, checked: bool = False) -> Iterator[Record]:
+    """Open the record of this name, or standard input for `-`. Raises `typer.BadParameter` if it is damaged or no record."""
+    descriptor = given.open_source(name)
+    with os.fdopen(descriptor, "rb", closefd=descriptor > 0) as file:
+        try:
+            yield Record(file, given.shown_name(name), checked=checked)
+        except RecordError as error:
+            raise typer.BadParameter(str(error)) from None
+
+
+def warn_of_end(record: Record) -> None:
+    """Warn if the end of the record is missing."""
+    if record.cut_off:
+        output.warn(f"{record.name}: the last line is cut off, and is left out")
+    if not record.closed:
+        output.warn(f"{record.name}: the end is missing: the host was killed, or is still running")
+
+
 @app.command()
 def trace(
     record: Annotated[
-        str,
-        typer.Argument(
-            metavar="RECORD", help="A file that --record has written, or - for standard input.", show_default=False
-        ),
+        str, typer.Argument(metavar="RECORD", help="A file that --record has written, or - for standard input.")
     ],
     html: Html = None,
     full: Full = False,
@@ -53,27 +71,28 @@ def trace(
                 for item in items_of(source):
                     made.add(item)
         elif as_json:
-            for entry in source:
-                _json(entry)
+            for line, chain in source:
+                if shown := _json(line, chain, source.number):
+                    output.data(shown)
             for chain in source.open_chains:
-                output.data(_chain(chain, {"ended": None}))
+                output.data({**_chain(chain), "ended": None})
         else:
             output.line(recorded, cut=True)
             for item in items_of(source):
-                show(item)
-    warn_of_end(source, record)
+                _show(item)
+    warn_of_end(source)
 
 
-def show(item: Item) -> None:
+def _show(item: Item) -> None:
     """Print an item: the question, a line for each hook, and the verdict."""
     number = f"#{item.number}" if item.number else ""
-    style = "bold" if item.verdict else "dim" if item.name in {"→", "←"} else ""
-    name = f"{item.name} {item.about}" if item.name in {"→", "←"} else joined(item.name, item.about)
-    _line(item.at, number, name, style=style)
+    is_raw = item.name in {"→", "←"}
+    name = f"{item.name} {item.about}" if is_raw else joined(item.name, item.about)
+    _line(item.at, number, name, style="bold" if item.verdict else "dim" if is_raw else "")
     for row in item.rows:
         _line(row.at, number, f"  {row.hook:<14}  {answer(row)}")
     if item.verdict:
-        seconds = "" if item.seconds is None else time(item.seconds)
+        seconds = "" if item.seconds is None else _time(item.seconds)
         text = joined(f"= {item.verdict}", seconds, item.why)
         _line(item.ended, number, text, style=_GOOD.get(item.verdict, "red"))
 
@@ -82,7 +101,7 @@ def answer(row: Row) -> str:
     """Returns what a hook answered."""
     if row.seconds is None:
         return row.action
-    return joined(f"{row.action:<9}", f"{time(row.seconds):>8}", row.text or "; ".join(row.changes))
+    return joined(f"{row.action:<9}", f"{_time(row.seconds):>8}", row.text or "; ".join(row.changes))
 
 
 def _line(at: float | None, number: str, text: str, *, style: str = "") -> None:
@@ -91,46 +110,33 @@ def _line(at: float | None, number: str, text: str, *, style: str = "") -> None:
     output.line(f"{when:>11}  {number:<4} {short}{'' if short == text else '…'}", style=style, cut=True)
 
 
-def time(seconds: float) -> str:
-    """Returns a duration as text."""
+def _time(seconds: float) -> str:
     return f"{seconds:.1f} s" if seconds >= 10 else f"{seconds * 1000:.1f} ms"  # noqa: PLR2004
 
 
-def _json(entry: Entry) -> None:
-    match entry:
-        case ChainEnded(line, chain):
-            ended = line.model_dump(exclude={"type", "at", "chain", "skipped"}, exclude_defaults=True)
-            output.data(
-                _chain(chain, {"ended": line.at, **ended, "skipped": list(line.skipped), "payload": chain.params})
-            )
-        case ChainAbandoned(at, chain, why):
-            output.data(_chain(chain, {"ended": at, "abandoned": why}))
-        case HookInShadow(line, end):
-            output.data(
-                {
-                    "at": line.at,
-                    "chain": end.chain.number,
-                    "would": line.model_dump(exclude=_OWN, exclude_defaults=True),
-                }
-            )
+def _json(line: AnyLine, chain: Chain | None, number: int) -> dict[str, Any] | None:
+    """Returns what a line has ended, as JSON."""
+    match line:
+        case EndLine() if chain is not None:
+            ended = line.model_dump(exclude=_OWN, exclude_defaults=True)
+            return {**_chain(chain), "ended": line.at, **ended, "skipped": [*line.skipped], "payload": chain.params}
+        case AbandonedLine() if chain is not None:
+            return {**_chain(chain), "ended": line.at, "abandoned": line.why}
+        case WouldLine() if chain is not None and chain.end is not None:
+            return {"at": line.at, "chain": line.chain, "would": line.model_dump(exclude=_OWN, exclude_defaults=True)}
         case WireLine():
-            output.data({"at": entry.at, "hook": entry.hook, "sent": entry.sent, "wire": entry.line})
-        case EventEmitted():
-            meta = {name: value for name, value in entry.meta.wire().items() if value}
-            told = {"payload": entry.payload, "meta": meta, "hooks": list(entry.hooks)}
-            output.data({"line": entry.line_number, "at": entry.at, "event": entry.kind, **told})
+            return {"at": line.at, "hook": line.hook, "sent": line.sent, "wire": line.line}
+        case EventLine():
+            meta = {name: value for name, value in Meta.model_validate(line.meta).wire().items() if value}
+            told = line.model_dump(include={"at", "event", "payload"})
+            return {"line": number, **told, "meta": meta, "hooks": [*line.hooks]}
+    return None
 
 
-def _chain(chain: Chain, end: dict[str, Any]) -> dict[str, Any]:
-    """Returns one chain with all its hooks, as JSON."""
-    begin = {
-        "line": chain.line_number,
-        "at": chain.at,
-        "chain": chain.number,
-        "stage": chain.stage.name,
-        "params": chain.asked_about,
-    }
-    return {**begin, "hooks": list(_hooks(chain)), **end}
+def _chain(chain: Chain) -> dict[str, Any]:
+    """Returns a chain with all its hooks, as JSON."""
+    begin = {"line": chain.line_number, "at": chain.at, "chain": chain.number, "stage": chain.stage.name}
+    return {**begin, "params": chain.asked_about, "hooks": [*_hooks(chain)]}
 
 
 def _hooks(chain: Chain) -> Iterator[dict[str, Any]]:

@@ -8,7 +8,8 @@ import json
 import pytest
 from rows import each
 
-from picohook.ext.record.reader import Chain, EventEmitted, Record, RecordError
+from picohook.ext.record.format import BeginLine, EventLine
+from picohook.ext.record.reader import Record, RecordError
 
 HEADER = {"type": "record", "version": 1, "time": "now", "picohook": "0.1.0"}
 BEGIN = {"type": "begin", "at": 0.0, "chain": 1, "stage": "before_tool", "params": {"tool": "t"}}
@@ -100,7 +101,7 @@ def test_a_file_that_is_not_a_record_of_this_version_is_refused_with_the_cause(d
 
 def test_an_incomplete_last_line_is_skipped():
     cut = record(HEADER, BEGIN, json.dumps(END).encode()[:-5], end=b"")
-    assert [type(entry) for entry in cut] == [Chain]
+    assert [type(line) for line, _ in cut] == [BeginLine]
     assert (cut.cut_off, cut.closed) == (True, False)
     assert [chain.number for chain in cut.open_chains] == [1]
 
@@ -132,6 +133,6 @@ def test_a_record_is_read_as_it_is_iterated_over_and_ended_chains_are_dropped():
 def test_an_event_has_its_meta_and_its_hooks():
     meta = {"SessionKey": "s1", "Iteration": 2}
     event = {"type": "event", "at": 0.0, "event": "turn_end", "payload": {"n": 2**70}, "meta": meta, "hooks": ["a"]}
-    (told,) = list(record(HEADER, event))
-    assert isinstance(told, EventEmitted)
-    assert (told.payload, told.meta.session_key, told.meta.iteration, told.hooks) == ({"n": 2**70}, "s1", 2, ("a",))
+    ((told, chain),) = list(record(HEADER, event))
+    assert isinstance(told, EventLine)
+    assert (told.payload, told.meta, told.hooks, chain) == ({"n": 2**70}, meta, ("a",), None)

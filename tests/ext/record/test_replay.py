@@ -11,8 +11,9 @@ import anyio
 import pytest
 
 from picohook import Continue, FunctionHook, Host, Modify, Notes, Recorder, Respond, Resumed, Retry, ToolCall
+from picohook.ext.record.facts import same
 from picohook.ext.record.reader import Record
-from picohook.ext.record.replay import Replay, choose_hook, recorded_hooks, same
+from picohook.ext.record.replay import Replay, choose_hook, questions, questions_to, recorded_hooks
 from picohook.testing import hook_process
 
 pytestmark = pytest.mark.anyio
@@ -70,15 +71,15 @@ async def replayed(path, hooks):
     """Every chain, asked of these hooks."""
     again = Replay()
     async with Host(hooks) as host:
-        return [one async for one in again.chains(record(path), host)], again
+        return [one async for one in again.compared(questions(record(path)), host)], again
 
 
 async def replayed_alone(path, name, command):
     """Every question of one hook, asked of a command."""
     spec = recorded_hooks(record(path))[name].stand_in(name, command)
-    again = Replay()
+    again = Replay(name)
     async with Host([spec]) as host:
-        return [one async for one in again.of_hook(name, record(path), host)], again
+        return [one async for one in again.compared(questions_to(name, record(path)), host)], again
 
 
 def changed(compared):
@@ -106,7 +107,7 @@ async def test_a_replay_of_many_calls_decides_the_same_for_whole_chains_and_for_
             await host.emit_and_wait("turn_end", {"Status": "completed"})
 
     chains, again = await replayed(path, processes(**sources))
-    ended = Counter(one.stage.name for one in chains)
+    ended = Counter(one.then.stage.name for one in chains)
     assert ended["before_tool"] == 280
     assert ended["after_tool"] == 70 - denied
     assert Counter(one.recorded["action"] for one in chains)["deny_tool"] == 280 // 7
@@ -150,15 +151,15 @@ async def test_exactly_the_decisions_of_a_changed_policy_are_found(path):
     other = REWRITES.replace("n % 3", "n % 6")
     compared, _ = await replayed(path, processes(rewrites=other, approves=APPROVES))
     found = changed(compared)
-    assert [one.params["arguments"]["n"] for one in found] == [3, 9, 15, 21, 27]
+    assert [one.then.asked_about["arguments"]["n"] for one in found] == [3, 9, 15, 21, 27]
     assert [list(one.differences()) for one in found] == [["action", "payload"]] * 2 + [
         ["action", "notes", "payload"]
     ] + [["action", "payload"]] * 2
-    assert found[0].payloads() == (
+    assert found[0].values("payload") == (
         {"channel": "", "chat_id": "", "tool": "count", "arguments": {"n": 3 * 2**64}},
         {"channel": "", "chat_id": "", "tool": "count", "arguments": {"n": 3}},
     )
-    assert [(entry.hook, entry.action) for entry in found[0].trail] == [("rewrites", "continue")]
+    assert [(entry.hook, entry.action) for entry in found[0].now.trail] == [("rewrites", "continue")]
 
 
 async def replay_one(path, before, after, *, stage="before_tool", payload=None, **settings):
@@ -246,7 +247,7 @@ async def test_only_recorded_questions_are_asked_again(path):
     async with Host(hooks(), listeners=[Recorder(path)]) as host:
         await host.before_tool(ToolCall(tool="bash"))
     compared, _ = await replayed(path, hooks())
-    assert [one.stage.name for one in compared] == ["before_tool", "approve_tool"]
+    assert [one.then.stage.name for one in compared] == ["before_tool", "approve_tool"]
     assert (changed(compared), asked) == ([], ["bash", "bash"])
 
 
@@ -274,7 +275,7 @@ async def test_a_guard_that_is_asked_again_may_not_change_the_call_in_a_replay(p
         await host.before_tool(ToolCall(tool="bash"))
     (hook,) = processes(guard='def before_tool(params):\n    return {"action": "modify", "call": {"tool": "other"}}')
     answers, _ = await replayed_alone(path, "guard", hook.command)
-    assert [one.params["tool"] for one in answers] == ["bash", "sh"]
+    assert [one.then.asked_about["tool"] for one in answers] == ["bash", "sh"]
     assert [one.replayed["action"] for one in answers] == ["modify", "failed"]
 
 
@@ -359,7 +360,7 @@ async def test_a_hook_need_not_know_the_stages_that_picoclaws_configuration_gave
     async with Host.from_config(config, listeners=[Recorder(path)]) as host:
         await host.after_tool({"tool": "bash", "result": {}})
     (one,), _ = await replayed_alone(path, "old", command)
-    assert (one.stage.name, one.recorded, one.replayed) == (
+    assert (one.then.stage.name, one.recorded, one.replayed) == (
         "after_tool",
         {"action": "continue"},
         {"action": "continue"},

@@ -11,7 +11,7 @@ import pytest
 from picohook import Continue, Deny, FunctionHook, Host, Modify, Notes, Retry
 from picohook.ext.record.format import VERSION
 from picohook.ext.record.reader import Record
-from picohook.ext.record.replay import Replay
+from picohook.ext.record.replay import Replay, questions
 from picohook.model.decisions import Pause
 
 pytestmark = pytest.mark.anyio
@@ -58,17 +58,17 @@ def test_there_is_a_record_of_every_version():
 @pytest.mark.parametrize("version", range(1, VERSION + 1))
 def test_a_record_of_every_version_is_read_to_its_end(version):
     source = record(version)
-    kinds = Counter(type(entry).__name__ for entry in source)
+    kinds = Counter(line.type for line, _ in source)
     assert kinds == {
-        "Chain": 13,
-        "HookAsked": 19,
-        "HookAnswered": 18,
-        "ChainEnded": 12,
-        "ChainAbandoned": 1,
-        "EventEmitted": 1,
-        "HookLine": 8,
-        "WireLine": 5,
-        "CloseLine": 1,
+        "begin": 13,
+        "ask": 19,
+        "answer": 18,
+        "end": 12,
+        "abandoned": 1,
+        "event": 1,
+        "hook": 8,
+        "wire": 5,
+        "close": 1,
     }
     assert (source.header.version, source.closed, source.cut_off) == (version, True, False)
 
@@ -77,7 +77,7 @@ def test_a_record_of_every_version_is_read_to_its_end(version):
 async def test_a_record_of_every_version_is_replayed_and_the_same_hooks_decide_the_same(version):
     replay = Replay()
     async with Host(hooks()) as host:
-        compared = [one async for one in replay.chains(record(version), host)]
+        compared = [one async for one in replay.compared(questions(record(version)), host)]
     assert [list(one.differences()) for one in compared] == [[]] * 12
     assert [one.recorded["action"] for one in compared] == [
         "modify",
