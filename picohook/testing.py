@@ -25,16 +25,16 @@ import textwrap
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import extensions
 from .config.table import Table
-from .engine.listener import Account, Listener
+from .engine.listener import Listener
 from .errors import HookError, PicohookError
 from .extension import Extension, Lazy
 from .hooks.function import FunctionHook
 from .host import Host
-from .model.payloads import Payload
+from .model.decisions import Outcome
 from .model.spec import HookSpec
 from .model.stages import STAGES
 
@@ -45,9 +45,9 @@ if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
 
     from .hooks.base import Hook
-    from .model.decisions import Decision, Outcome
+    from .model.decisions import Decision
     from .model.events import Event
-    from .model.stages import Stage
+    from .model.payloads import Payload
 
     Answer: TypeAlias = (
         Decision
@@ -57,8 +57,6 @@ if TYPE_CHECKING:
         | Callable[[Any], Decision | Mapping[str, Any] | bool | None]
         | None
     )
-
-P = TypeVar("P", bound=Payload)
 
 __all__ = ["FakeHook", "FakeQuestion", "RecordingHost", "check_extension", "hook_process", "other_clothes"]
 
@@ -123,32 +121,24 @@ class RecordingHost(Host):
         """The outcome of each chain, in order."""
         self.events: list[Event] = []
         """Every event, in order, including those without an observer."""
-        super().__init__(hooks, listeners=[*listeners, _Recorder(self.outcomes, self.events)], **settings)
+        super().__init__(hooks, listeners=[*listeners, _Events(self.events)], **settings)
+        self.on_change.add(self._changed)
+
+    def _changed(self, change: object) -> None:
+        if isinstance(change, Outcome):
+            self.outcomes.append(change)
 
     def outcomes_at(self, stage: str) -> list[Outcome[Any]]:
         """The outcomes of the chains of this stage."""
         return [outcome for outcome in self.outcomes if outcome.stage == stage]
 
 
-class _Recorder(Listener):
-    def __init__(self, outcomes: list[Outcome[Any]], events: list[Event]) -> None:
-        self._outcomes = outcomes
+class _Events(Listener):
+    def __init__(self, events: list[Event]) -> None:
         self._events = events
-
-    def begin(self, stage: Stage[P], payload: P) -> Account[P]:
-        return _Recorded(stage, payload, self._outcomes)
 
     def happened(self, event: Event) -> None:
         self._events.append(event)
-
-
-class _Recorded(Account[P]):
-    def __init__(self, stage: Stage[P], payload: P, outcomes: list[Outcome[Any]]) -> None:
-        super().__init__(stage, payload)
-        self._outcomes = outcomes
-
-    def concluded(self, outcome: Outcome[P]) -> None:
-        self._outcomes.append(outcome)
 
 
 _LOOP = """

@@ -1,4 +1,4 @@
-"""Checks of one answer: a function for each `like` of a step. It raises `Failed` or `Skipped`, or returns if all is well."""
+"""Checks of one answer: a method for each `like` of a step. It raises `Failed` or `Skipped`, or returns if all is well."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .line_checks import LONGEST_LINE
 from .outcome import Failed, Skipped, difference, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from ..model.decisions import Decision
     from ..model.stages import Stage
@@ -59,27 +59,22 @@ def _refusal(error: Mapping[str, Any], method: str) -> tuple[Any, str]:
     return error.get("code"), str(error.get("message")).replace(method, "$METHOD")
 
 
+@dataclass(frozen=True, slots=True)
 class ReceivedAnswer:
     """An answer with its request."""
 
-    def __init__(
-        self,
-        message: dict[str, Any],
-        *,
-        process: HookProcess,
-        question: Mapping[str, Any],
-        step: Mapping[str, Any],
-        expectations: Expectations,
-    ) -> None:
-        self.message = message
-        self.process = process
-        self.method: str = question["method"]
-        self.params: Mapping[str, Any] = question["params"]
-        self.step = step
-        self.stage = self.method.removeprefix("hook.")
-        self.expectations = expectations
-        self.claimed = self.stage in expectations.claimed
-        """Whether the hook's author lists this stage."""
+    message: dict[str, Any]
+    process: HookProcess
+    question: Mapping[str, Any]
+    """The request."""
+    step: Mapping[str, Any]
+    expectations: Expectations
+
+    @property
+    def stage(self) -> str:
+        """The stage that the request is about."""
+        method: str = self.question["method"]
+        return method.removeprefix("hook.")
 
     @property
     def error(self) -> Any:
@@ -95,7 +90,7 @@ class ReceivedAnswer:
     def unknown_method(self) -> bool:
         """Whether the hook refuses this method, with -32601 or with its own error for unknown methods."""
         return self.has_code or (
-            isinstance(self.error, dict) and _refusal(self.error, self.method) == self.expectations.refusal
+            isinstance(self.error, dict) and _refusal(self.error, self.question["method"]) == self.expectations.refusal
         )
 
     @property
@@ -110,151 +105,136 @@ class ReceivedAnswer:
 
     def fail(self, expected: str) -> Failed:
         """Returns a failure that names the expected answer and this one."""
-        return Failed(f"{expected} as the answer to {self.method}", f"it answered {shown(self.message)}")
+        return Failed(f"{expected} as the answer to {self.question['method']}", f"it answered {shown(self.message)}")
 
+    # What a step's `like` requires.
 
-def reply(answer: ReceivedAnswer) -> None:
-    """Accept any answer."""
+    def like_reply(self) -> None:
+        """Accept any answer."""
 
+    def like_result(self) -> None:
+        """Require a result, and no error."""
+        if self.error is not None or "result" not in self.message:
+            raise self.fail("a result")
 
-def result(answer: ReceivedAnswer) -> None:
-    """Require a result, and no error."""
-    if answer.error is not None or "result" not in answer.message:
-        raise answer.fail("a result")
+    def like_handled(self) -> None:
+        """Require a result, or a refusal of the method."""
+        if not self.unknown_method:
+            self.like_result()
 
+    def like_unknown_method(self) -> None:
+        """Require the error -32601."""
+        if not self.has_code:
+            raise self.fail(f"the error {words.METHOD_NOT_FOUND}")
 
-def handled(answer: ReceivedAnswer) -> None:
-    """Require a result, or a refusal of the method."""
-    if not answer.unknown_method:
-        result(answer)
+    # hook.hello
 
+    def like_welcome(self) -> None:
+        """Require that the hook agrees to serve."""
+        self.like_handled()
+        said = _members(self.result)
+        version = said.get("version", words.VERSION)
+        if said.get("ok") is False or type(version) is not int or version != words.VERSION:
+            raise self.fail(f"no `ok: false`, and no version but {words.VERSION},")
 
-def unknown_method(answer: ReceivedAnswer) -> None:
-    """Require the error -32601."""
-    if not answer.has_code:
-        raise answer.fail(f"the error {words.METHOD_NOT_FOUND}")
+    def like_first(self) -> None:
+        """Require that this is the first line."""
+        earliest = self.process.lines[0]
+        if earliest.message != self.message:
+            raise Failed("the answer to hook.hello as its first line", f"it wrote {shown(earliest.data)}")
 
+    def like_named(self) -> None:
+        """Require `ok: true` and a name."""
+        said = _members(self.result)
+        if said.get("ok") is not True or not isinstance(said.get("name"), str) or not said["name"]:
+            raise self.fail('{"ok": true, "name": "..."}')
 
-# hook.hello
+    def like_capabilities(self) -> None:
+        """Require capabilities that a host can read. Skipped for a hook that has none."""
+        said = _members(self.result)
+        offered, in_flight = said.get("capabilities", {}), said.get("max_in_flight", 1)
+        if not isinstance(offered, dict) or not all(isinstance(wanted, bool) for wanted in offered.values()):
+            raise self.fail("`capabilities` as an object of true and false")
+        if type(in_flight) is not int or in_flight < 1:
+            raise self.fail("`max_in_flight` as a number from 1 up")
+        if not said.keys() & {"capabilities", "max_in_flight"}:
+            raise Skipped("it names no capability")
 
+    # Stages
 
-def welcome(answer: ReceivedAnswer) -> None:
-    """Require that the hook agrees to serve."""
-    handled(answer)
-    said = _members(answer.result)
-    version = said.get("version", words.VERSION)
-    if said.get("ok") is False or type(version) is not int or version != words.VERSION:
-        raise answer.fail(f"no `ok: false`, and no version but {words.VERSION},")
+    def like_decision(self) -> None:
+        """Require a decision of the stage whose edit and result a host can apply."""
+        stage = STAGES[self.stage]
+        self._require_claim()
+        self.like_result()
+        try:
+            decided, payload, _ = self._edited(stage)
+            if isinstance(decided, Respond) and stage.result is not None:
+                stage.result(payload, decided.result)
+        except ValueError as error:
+            raise self.fail(f"a decision of {self.stage} ({_first_line(error)})") from None
+        if self.expectations.actions is not None:
+            self._require_readable(stage, decided, self.expectations.actions)
 
+    def _require_readable(self, stage: Stage[Any], decided: Decision, actions: Collection[str]) -> None:
+        """Require a decision that a system with only these actions reads completely."""
+        if decided.action not in actions:
+            raise self.fail(f"one of the actions {', '.join(sorted(actions))}")
+        if isinstance(decided, Modify):
+            if decided.patch is not None:
+                raise self.fail("a whole payload and no `patch`, which that system ignores,")
+            if stage.part is not None and not isinstance(decided.changes.get(stage.part), dict):
+                raise self.fail(f"`{stage.part}` inside all of the params, the only place where that system reads it,")
 
-def first(answer: ReceivedAnswer) -> None:
-    """Require that this is the first line."""
-    earliest = answer.process.lines[0]
-    if earliest.message != answer.message:
-        raise Failed("the answer to hook.hello as its first line", f"it wrote {shown(earliest.data)}")
+    def like_part(self) -> None:
+        """Require a decision about a part of a response. Skipped for a hook that does not ask for parts."""
+        if not self.offers(words.STREAM):
+            raise Skipped("its hello does not offer `stream`")
+        self.like_decision()
+        _, payload, edited = self._edited(AFTER_LLM)
+        seen = payload.released or 0
+        if text_of(edited.response)[:seen] != text_of(payload.response)[:seen]:
+            raise self.fail(f"a decision that keeps the first {seen} characters")
 
+    def like_approval(self) -> None:
+        """Require `approved` as true or false."""
+        self._require_claim()
+        said = _members(self.result)
+        if (
+            not any(key.lower() == "approved" for key in said)
+            and self.stage not in self.expectations.claimed
+            and self.error is None
+        ):
+            raise Skipped("it approves nothing")
+        if not isinstance(said.get("approved"), bool):
+            raise self.fail("`approved` as true or false")
+        grant = said.get("grant")
+        if grant is not None and _members(grant).get("for") not in words.GRANTED_FOR:
+            raise self.fail(f"a `grant` whose `for` is one of {', '.join(words.GRANTED_FOR)},")
 
-def named(answer: ReceivedAnswer) -> None:
-    """Require `ok: true` and a name."""
-    said = _members(answer.result)
-    if said.get("ok") is not True or not isinstance(said.get("name"), str) or not said["name"]:
-        raise answer.fail('{"ok": true, "name": "..."}')
+    def like_exact(self) -> None:
+        """Require that the numbers in the answer are those that were sent."""
+        for name, number in self.step["of"].items():
+            for found in _named(self.result, name):
+                if said := difference(number, found, name):
+                    raise Failed(f"`{name}` as it was sent, or not at all", f"{said}, in {shown(self.message)}")
 
+    def like_pong(self) -> None:
+        """Require a result. Skipped for a hook that did not offer `ping`."""
+        if not self.offers(PING):
+            raise Skipped("its hello does not offer `ping`")
+        self.like_result()
 
-def capabilities(answer: ReceivedAnswer) -> None:
-    """Require capabilities that a host can read. Skipped for a hook that has none."""
-    said = _members(answer.result)
-    offered, in_flight = said.get("capabilities", {}), said.get("max_in_flight", 1)
-    if not isinstance(offered, dict) or not all(isinstance(wanted, bool) for wanted in offered.values()):
-        raise answer.fail("`capabilities` as an object of true and false")
-    if type(in_flight) is not int or in_flight < 1:
-        raise answer.fail("`max_in_flight` as a number from 1 up")
-    if not said.keys() & {"capabilities", "max_in_flight"}:
-        raise Skipped("it names no capability")
+    def _require_claim(self) -> None:
+        if self.unknown_method and self.stage not in self.expectations.claimed:
+            raise Skipped(f"it does not serve {self.stage}")
 
-
-# Stages
-
-
-def decision(answer: ReceivedAnswer) -> None:
-    """Require a decision of the stage whose edit and result a host can apply."""
-    stage = STAGES[answer.stage]
-    _require_claim(answer)
-    result(answer)
-    try:
-        decided, payload, _ = _edited(stage, answer)
-        if isinstance(decided, Respond) and stage.result is not None:
-            stage.result(payload, decided.result)
-    except ValueError as error:
-        raise answer.fail(f"a decision of {answer.stage} ({_first_line(error)})") from None
-    if answer.expectations.actions is not None:
-        _require_readable(answer, stage, decided, answer.expectations.actions)
-
-
-def _require_readable(answer: ReceivedAnswer, stage: Stage[Any], decided: Decision, actions: Collection[str]) -> None:
-    """Require a decision that a system with only these actions reads completely."""
-    if decided.action not in actions:
-        raise answer.fail(f"one of the actions {', '.join(sorted(actions))}")
-    if isinstance(decided, Modify):
-        if decided.patch is not None:
-            raise answer.fail("a whole payload and no `patch`, which that system ignores,")
-        if stage.part is not None and not isinstance(decided.changes.get(stage.part), dict):
-            raise answer.fail(f"`{stage.part}` inside all of the params, the only place where that system reads it,")
-
-
-def part(answer: ReceivedAnswer) -> None:
-    """Require a decision about a part of a response. Skipped for a hook that does not ask for parts."""
-    if not answer.offers(words.STREAM):
-        raise Skipped("its hello does not offer `stream`")
-    decision(answer)
-    _, payload, edited = _edited(AFTER_LLM, answer)
-    seen = payload.released or 0
-    if text_of(edited.response)[:seen] != text_of(payload.response)[:seen]:
-        raise answer.fail(f"a decision that keeps the first {seen} characters")
-
-
-def approval(answer: ReceivedAnswer) -> None:
-    """Require `approved` as true or false."""
-    _require_claim(answer)
-    said = _members(answer.result)
-    if not any(key.lower() == "approved" for key in said) and not answer.claimed and answer.error is None:
-        raise Skipped("it approves nothing")
-    if not isinstance(said.get("approved"), bool):
-        raise answer.fail("`approved` as true or false")
-    grant = said.get("grant")
-    if grant is not None and _members(grant).get("for") not in words.GRANTED_FOR:
-        raise answer.fail(f"a `grant` whose `for` is one of {', '.join(words.GRANTED_FOR)},")
-
-
-def exact(answer: ReceivedAnswer) -> None:
-    """Require that the numbers in the answer are those that were sent."""
-    for name, number in answer.step["of"].items():
-        for found in _named(answer.result, name):
-            if said := difference(number, found, name):
-                raise Failed(f"`{name}` as it was sent, or not at all", f"{said}, in {shown(answer.message)}")
-
-
-def pong(answer: ReceivedAnswer) -> None:
-    """Require a result. Skipped for a hook that did not offer `ping`."""
-    if not answer.offers(PING):
-        raise Skipped("its hello does not offer `ping`")
-    result(answer)
-
-
-def _require_claim(answer: ReceivedAnswer) -> None:
-    if answer.unknown_method and not answer.claimed:
-        raise Skipped(f"it does not serve {answer.stage}")
-
-
-def _edited(stage: Stage[Any], answer: ReceivedAnswer) -> tuple[Decision, Any, Any]:
-    """Returns the decision, the payload, and the payload as the decision leaves it. Raises `ValueError`."""
-    decided = read_decision(stage, answer.result)
-    payload = stage.payload.model_validate(answer.params)
-    return (
-        decided,
-        payload,
-        apply_edit(stage, payload, getattr(decided, "changes", {}), getattr(decided, "patch", None)),
-    )
+    def _edited(self, stage: Stage[Any]) -> tuple[Decision, Any, Any]:
+        """Returns the decision, the payload, and the payload as the decision leaves it. Raises `ValueError`."""
+        decided = read_decision(stage, self.result)
+        payload = stage.payload.model_validate(self.question["params"])
+        edited = apply_edit(stage, payload, getattr(decided, "changes", {}), getattr(decided, "patch", None))
+        return decided, payload, edited
 
 
 def _members(value: Any) -> Mapping[str, Any]:
@@ -280,23 +260,3 @@ def _first_line(error: ValueError) -> str:
         return str(error)
     problem = listed(include_url=False)[0]
     return f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}"
-
-
-ANSWER_CHECKS: dict[str, Callable[[ReceivedAnswer], None]] = {
-    check.__name__: check
-    for check in (
-        reply,
-        result,
-        handled,
-        unknown_method,
-        welcome,
-        first,
-        named,
-        capabilities,
-        decision,
-        part,
-        approval,
-        exact,
-        pong,
-    )
-}

@@ -11,7 +11,7 @@ import threading
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from itertools import chain, groupby
+from itertools import chain, groupby, islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import PicohookError
@@ -47,35 +47,6 @@ class _Played(NamedTuple):
 
     scripts: Sequence[Requirement]
     output: Output
-
-
-class _RunningProcesses:
-    """The processes that run now, in any thread, so that an interrupted run can end all of them at once."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._processes: set[HookProcess] = set()
-        self._over = False
-
-    @contextmanager
-    def running(self, process: HookProcess) -> Iterator[None]:
-        """Include this process while the block runs."""
-        with self._lock:
-            self._processes.add(process)
-            if self._over:
-                process.kill()
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._processes.discard(process)
-
-    def end(self) -> None:
-        """Kill all of them, and those that start from now on."""
-        with self._lock:
-            self._over = True
-            for process in self._processes:
-                process.kill()
 
 
 def run(
@@ -131,8 +102,9 @@ class _Player:
         self._expectations = expectations
         self._start = start
         self._seen = seen
-        self._showing = threading.Lock()
-        self._processes = _RunningProcesses()
+        self._lock = threading.Lock()
+        self._running: set[HookProcess] = set()
+        self._interrupted = False
         self._played: list[_Played] = []
 
     def play(self, scripts: Sequence[Requirement], at_once: int) -> None:
@@ -152,24 +124,25 @@ class _Player:
                 self.results |= {one.id: Result(one, SKIP, said=why) for one in skipped}
                 return
         ending = [deque(same) for _, same in groupby(alone, _steps)]
-        queues = [*[waiting] * at_once, deque(quiet), *ending]
         with ThreadPoolExecutor(at_once) as pool:
             try:
-                list(pool.map(self._play_all, queues))
+                list(pool.map(self._play_all, [*[waiting] * at_once, deque(quiet), *ending]))
             except BaseException:
-                self._processes.end()
+                with self._lock:
+                    self._interrupted = True
+                    for process in self._running:
+                        process.kill()
                 raise
 
     def check_lines(self, requirement: Requirement) -> Result:
         """Check all output. A complaint names the first script that is a cause of it when it is played alone."""
         check = LINE_CHECKS[requirement.id]
-        found = [(played, said) for played in self._played if (said := check(played.output)) is not None]
+        found = [(played, said) for played in self._played for said in islice(check(played.output), 1)]
         if not found:
             return Result(requirement, PASS)
         suspects = [one for played, _ in found for one in played.scripts]
         for script in sorted(suspects, key=self._manifest.requirements.index):
-            said = check(self._output_of(script))
-            if said is not None:
+            for said in check(self._output_of(script)):
                 return Result(requirement, FAIL, requirement.wants, f"in the run for {script.id}, {said}")
         played, said = found[0]
         during = f"{played.scripts[0].id} to {played.scripts[-1].id}"
@@ -192,7 +165,7 @@ class _Player:
         first = next(taken, None)
         if first is None:
             return
-        with self._start() as process, self._processes.running(process):
+        with self._start() as process, self._killable(process):
             conversation = Conversation(process, self._manifest)
             for script in chain([first], taken):
                 process.call_lines(script.id)
@@ -207,20 +180,31 @@ class _Player:
                     break
             process.finish()
         if self._seen is not None:
-            with self._showing:
+            with self._lock:
                 self._seen(process.raw)
         scripts = [one.requirement for one in results]
-        self._played.append(
-            _Played(scripts, Output(process.lines, process.sent, conversation.methods, self._expectations.longest_line))
-        )
+        output = Output(process.lines, process.sent, conversation.methods, self._expectations.longest_line)
+        self._played.append(_Played(scripts, output))
         if all(one.status == PASS and _is_quiet(one.requirement) for one in results):
-            noise = [_result_of(one, conversation.require_quiet) for one in scripts]
-            if len(noise) > 1 and noise[0].status == FAIL:
+            results = [_result_of(one, conversation.require_quiet) for one in scripts]
+            if len(scripts) > 1 and results[0].status == FAIL:
                 for one in scripts:
                     self._play_some(deque([one]))
                 return
-            results = noise
         self.results |= {one.requirement.id: one for one in results}
+
+    @contextmanager
+    def _killable(self, process: HookProcess) -> Iterator[None]:
+        """Kill this process in the block if the run is interrupted, or was before."""
+        with self._lock:
+            self._running.add(process)
+            if self._interrupted:
+                process.kill()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._running.discard(process)
 
 
 def _needs_a_process(script: Requirement) -> bool:

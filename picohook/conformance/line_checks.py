@@ -1,13 +1,11 @@
-"""Checks of all output of a hook in one run: a function for each requirement with a `watch`.
-
-Each returns what is wrong, or None.
-"""
+"""Checks of all output of a hook in one run: one for each requirement with a `watch`."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections import Counter
+from contextlib import suppress
 from math import isinf
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -19,10 +17,12 @@ from ..wire.text import cut, escape
 from .outcome import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from ..model.stages import Stage
     from .process import OutputLine
+
+    LineCheck = Callable[["Output"], Iterator[str]]
 
 LONGEST_LINE = 16 << 20
 """The most bytes that a line may have before its newline, unless a profile has fewer."""
@@ -63,132 +63,68 @@ class Output(NamedTuple):
                 yield stage, result, message
 
 
-def id_2(output: Output) -> str | None:
-    """No id is answered twice."""
+def _answered_again(output: Output) -> Iterator[str]:
     answered: set[object] = set()
     for message in output.answers:
         request_id = message.get("id")
         if type(request_id) is int and request_id in answered:
-            return f"it answered once more: {shown(message)}"
+            yield f"it answered once more: {shown(message)}"
         answered.add(request_id if isinstance(request_id, int) else None)
-    return None
 
 
-def id_3(output: Output) -> str | None:
-    """Every answer has the id of a message that was sent."""
+def _answers_nothing(output: Output) -> Iterator[str]:
     known = {request_id for request_id in output.sent if type(request_id) is int}
     for message in output.answers:
         request_id = message.get("id")
         unreadable = request_id is None and message.get("error") is not None
         if not unreadable and not (type(request_id) is int and request_id in known):
-            return f"no request has the id of {shown(message)}"
-    return None
+            yield f"no request has the id of {shown(message)}"
 
 
-def reply_1(output: Output) -> str | None:
-    """Every message has "jsonrpc": "2.0"."""
-    return _first_bad(output.messages, lambda message: message.get("jsonrpc") == "2.0")
+def _has_bad_error(message: dict[str, Any]) -> bool:
+    error = message.get("error")
+    good = isinstance(error, dict) and type(error.get("code")) is int and isinstance(error.get("message"), str)
+    return error is not None and not good
 
 
-def reply_2(output: Output) -> str | None:
-    """An answer has a result or an error, and not both."""
-    return _first_bad(output.answers, lambda said: (said.get("error") is not None) is not ("result" in said))
-
-
-def reply_3(output: Output) -> str | None:
-    """An error has a code and a message."""
-
-    def good(message: dict[str, Any]) -> bool:
-        error = message.get("error")
-        return error is None or (
-            isinstance(error, dict) and type(error.get("code")) is int and isinstance(error.get("message"), str)
-        )
-
-    return _first_bad(output.answers, good)
-
-
-def reply_4(output: Output) -> str | None:
-    """No object has a key twice."""
-    doubled = ((key, line) for line in output.lines for key in _oddities(line)[0])
-    return next((f"the key `{key}` is there twice: {shown(line.data)}" for key, line in doubled), None)
-
-
-def reply_5(output: Output) -> str | None:
-    """The hook sends no requests, and only notifications that its capabilities name."""
+def _not_offered(output: Output) -> Iterator[str]:
     offered: dict[str, Any] = {}
     for message in output.messages:
         if "method" in message:
             told = {words.LOG: "log", words.PROGRESS: "progress"}.get(message["method"], "")
             if "id" in message or offered.get(told) is not True:
-                return f"it sent {shown(message)}"
+                yield f"it sent {shown(message)}"
         elif type(message.get("id")) is int and message["id"] == 1 and isinstance(message.get("result"), dict):
             given = message["result"].get("capabilities")
             offered = given if isinstance(given, dict) else {}
-    return None
 
 
-def stage_10(output: Output) -> str | None:
-    """An answer that has content decides something."""
+def _decides_nothing(output: Output) -> Iterator[str]:
     for stage, result, message in output.results:
         if not stage.approves:
             try:
                 understand(stage.form, result)
             except ValueError as error:
-                return f"it answered {shown(message)}: {error}"
-    return None
+                yield f"it answered {shown(message)}: {error}"
 
 
-def stage_11(output: Output) -> str | None:
-    """Names are written as the protocol writes them."""
+def _misspelled(output: Output) -> Iterator[str]:
     for stage, result, message in output.results:
-        try:
-            names = misspelled(stage.form, result)
-        except ValueError:
-            continue  # stage_10 reports it
-        if names:
-            return f"it wrote `{escape(cut(names[0], NAME))}` in {shown(message)}"
-    return None
+        with suppress(ValueError):  # STAGE-10 reports it
+            for name in misspelled(stage.form, result):
+                yield f"it wrote `{escape(cut(name, NAME))}` in {shown(message)}"
 
 
-def stdout_1(output: Output) -> str | None:
-    """Every line is a JSON object."""
-    return next((f"it wrote {shown(line.data)}" for line in output.lines if line.ended and line.message is None), None)
-
-
-def stdout_2(output: Output) -> str | None:
-    """Every line is UTF-8."""
-    for line in output.lines:
-        try:
-            text = line.data.decode()
-        except UnicodeDecodeError as error:
-            return f"it wrote {shown(line.data)}: {error.reason}"
-        if text.startswith("\ufeff"):
-            return f"it wrote a byte order mark: {shown(line.data)}"
-        if line.message is not None and _HALF_PAIR.search(json.dumps(line.message, ensure_ascii=False)):
-            return f"it wrote half a surrogate pair: {shown(line.data)}"
-    return None
-
-
-def stdout_3(output: Output) -> str | None:
-    """Every number is one of JSON's."""
-    odd = ((number, line) for line in output.lines for number in _oddities(line)[1])
-    return next((f"it wrote {number}: {shown(line.data)}" for number, line in odd), None)
-
-
-def stdout_4(output: Output) -> str | None:
-    """The last line ends with a newline."""
-    return next((f"its last line has no newline: {shown(line.data)}" for line in output.lines if not line.ended), None)
-
-
-def stdout_5(output: Output) -> str | None:
-    """No line is longer than what its host reads."""
-    most = output.longest_line
-    long = (line for line in output.lines if len(line.data) > most)
-    return next((f"it wrote a line of {len(line.data)} bytes, past {most}: {shown(line.data)}" for line in long), None)
-
-
-def _first_bad(messages: Iterable[dict[str, Any]], good: Callable[[dict[str, Any]], bool]) -> str | None:
-    return next((f"it wrote {shown(message)}" for message in messages if not good(message)), None)
+def _is_not_utf_8(line: OutputLine) -> str:
+    try:
+        text = line.data.decode()
+    except UnicodeDecodeError as error:
+        return f"it wrote {shown(line.data)}: {error.reason}"
+    if text.startswith("\ufeff"):
+        return f"it wrote a byte order mark: {shown(line.data)}"
+    if line.message is not None and _HALF_PAIR.search(json.dumps(line.message, ensure_ascii=False)):
+        return f"it wrote half a surrogate pair: {shown(line.data)}"
+    return ""
 
 
 def _oddities(line: OutputLine) -> tuple[list[str], list[str]]:
@@ -210,22 +146,42 @@ def _oddities(line: OutputLine) -> tuple[list[str], list[str]]:
     return doubled, odd
 
 
-LINE_CHECKS: dict[str, Callable[[Output], str | None]] = {
-    check.__name__.upper().replace("_", "-"): check
-    for check in (
-        id_2,
-        id_3,
-        reply_1,
-        reply_2,
-        reply_3,
-        reply_4,
-        reply_5,
-        stage_10,
-        stage_11,
-        stdout_1,
-        stdout_2,
-        stdout_3,
-        stdout_4,
-        stdout_5,
+def _oddity(said: str, line: OutputLine, kind: int) -> str:
+    return next((f"{said.format(found)}: {shown(line.data)}" for found in _oddities(line)[kind]), "")
+
+
+def _is_too_long(output: Output) -> Iterator[str]:
+    for line in output.lines:
+        if len(line.data) > output.longest_line:
+            yield f"it wrote a line of {len(line.data)} bytes, past {output.longest_line}: {shown(line.data)}"
+
+
+def _messages(bad: Callable[[dict[str, Any]], bool], *, answers: bool = False) -> LineCheck:
+    """Returns a check of each message, or of each answer."""
+    return lambda output: (
+        f"it wrote {shown(message)}" for message in (output.answers if answers else output.messages) if bad(message)
     )
+
+
+def _lines(complaint: Callable[[OutputLine], str]) -> LineCheck:
+    """Returns a check of each line."""
+    return lambda output: filter(None, map(complaint, output.lines))
+
+
+LINE_CHECKS: dict[str, LineCheck] = {
+    "ID-2": _answered_again,
+    "ID-3": _answers_nothing,
+    "REPLY-1": _messages(lambda message: message.get("jsonrpc") != "2.0"),
+    "REPLY-2": _messages(lambda said: (said.get("error") is not None) is ("result" in said), answers=True),
+    "REPLY-3": _messages(_has_bad_error, answers=True),
+    "REPLY-4": _lines(lambda line: _oddity("the key `{}` is there twice", line, 0)),
+    "REPLY-5": _not_offered,
+    "STAGE-10": _decides_nothing,
+    "STAGE-11": _misspelled,
+    "STDOUT-1": _lines(lambda line: f"it wrote {shown(line.data)}" if line.ended and line.message is None else ""),
+    "STDOUT-2": _lines(_is_not_utf_8),
+    "STDOUT-3": _lines(lambda line: _oddity("it wrote {}", line, 1)),
+    "STDOUT-4": _lines(lambda line: "" if line.ended else f"its last line has no newline: {shown(line.data)}"),
+    "STDOUT-5": _is_too_long,
 }
+"""The check of each requirement with a `watch`: it yields what is wrong."""

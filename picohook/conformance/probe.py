@@ -40,6 +40,21 @@ _TYPES: dict[str, Callable[[Any], bool]] = {
 }
 
 
+class ScriptedCall:
+    """A tool call that the host has to make, with the answers of the probe and what came of it."""
+
+    def __init__(self, requirement: str, script: Mapping[str, Any]) -> None:
+        self.requirement = requirement
+        self.script = script
+        self.came: list[str] = []
+        """The stages that came."""
+
+    @property
+    def is_made(self) -> bool:
+        """Whether the stage came at which the probe answers."""
+        return ("approve_tool" if "approve_tool" in self.script else "before_tool") in self.came
+
+
 class Probe:
     """Checks one host, and answers it."""
 
@@ -55,8 +70,8 @@ class Probe:
         """The requirement for which the probe misbehaves; "" if it does not."""
         self.over = False
         """Whether all checks are done."""
-        self._deaf = ""
-        """After a pause without reading, the requirement that every line is checked against; "" before."""
+        self._deaf = False
+        """Whether it has answered hello and then read nothing for a while: each line is checked for that requirement alone."""
         self._path = path
         self._saved: tuple[int, ...] = ()
         """The number of requirements with evidence when the report was last saved."""
@@ -72,14 +87,12 @@ class Probe:
         self._stages: set[str] = set()
         """The stages of the modes that the host named."""
         self._calls = {
-            call["tool"]: (one.id, filled(call, {}))
+            call["tool"]: ScriptedCall(one.id, filled(call, {}))
             for one in self.manifest.requirements
             for call in one.vector.get("calls", ())
         }
-        self._came: dict[str, list[str]] = {tool: [] for tool in self._calls}
-        """For each of these tools, the stages that came."""
-        self._latest = ""
-        """The tool of the call that came last."""
+        self._latest: ScriptedCall | None = None
+        """The call that came last."""
         self._awaited: dict[object, tuple[str, int]] = {}
         """The requirement and the expected error code of each request that the probe has sent."""
 
@@ -99,45 +112,22 @@ class Probe:
             self._send()
 
     def _read(self, line: bytes) -> None:
-        if self._deaf:
-            shown_line = f"it wrote {shown(line)}"
-            self._check(self._deaf, _is_object(line), shown_line)
+        message, odd = _parsed(line)
+        said = f"it wrote {shown(line)}"
+        self._check(self._acting if self._deaf else "HOST-LINE-1", message is not None, said)
+        if self._deaf or message is None:
             return
-        message = self._message(line)
-        if message is None:
-            return
+        self._check("HOST-LINE-3", not odd, f"{odd and odd[0]}: {said}")
         said = f"it wrote {shown(message)}"
         self._check("HOST-RPC-1", message.get("jsonrpc") == "2.0", said)
         method = message.get("method")
         if not isinstance(method, str):
             self._answered(message)
-            return
-        if self._check("HOST-RPC-2", isinstance(message.get("params"), dict), said):
+        elif self._check("HOST-RPC-2", isinstance(message.get("params"), dict), said):
             asks = "id" in message
             expected = method != words.HELLO if self.greeted else method == words.HELLO and asks
             self._check("HOST-HELLO-1", expected, said)
             (self._asked if asks else self._told)(method, message)
-
-    def _message(self, line: bytes) -> dict[str, Any] | None:
-        """Returns the object on a line, or None."""
-        odd: list[str] = []
-
-        def build(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-            if len(dict(pairs)) != len(pairs):
-                odd.append("a key is there twice")
-            return dict(pairs)
-
-        shown_line = f"it wrote {shown(line)}"
-        try:
-            message = json.loads(line.decode(), object_pairs_hook=build, parse_constant=odd.append)
-        except (ValueError, RecursionError):
-            message = None
-        if not self._check("HOST-LINE-1", isinstance(message, dict), shown_line):
-            return None
-        if _HALF_PAIR.search(json.dumps(message, ensure_ascii=False)):
-            odd.append("half a surrogate pair")
-        self._check("HOST-LINE-3", not odd, f"{odd and odd[0]}: {shown_line}")
-        return message if isinstance(message, dict) else None
 
     def _answered(self, message: Mapping[str, Any]) -> None:
         """Check an answer of the host, which may answer only requests of the probe."""
@@ -145,9 +135,8 @@ class Probe:
         request_id = message.get("id")
         requirement, code = self._awaited.pop(request_id if isinstance(request_id, str) else None, ("HOST-ASK-2", 0))
         error = message.get("error")
-        self._check(
-            requirement, isinstance(error, dict) and error.get("code") == code and requirement != "HOST-ASK-2", said
-        )
+        refused = isinstance(error, dict) and error.get("code") == code
+        self._check(requirement, refused and requirement != "HOST-ASK-2", said)
 
     # Requests.
 
@@ -201,50 +190,52 @@ class Probe:
         self._reply(message, {"result": {"ok": True, "name": "probe"}})
         self.save_news()
         self._send()
-        self._deaf = self._acting
+        self._deaf = True
         if self._streams.fills(UNTIL_FULL):
-            self._check(self._deaf, holds=True, said="")
+            self._check(self._acting, holds=True, said="")
             self.save_news()
             time.sleep(seconds)
 
     def _ask(self, stage: str, message: Mapping[str, Any], said: str) -> None:
         params = message["params"]
-        wrong = self._fits(stage, params)
-        self._check("HOST-CALL-2", wrong is None, f"{wrong}: {said}")
+        self._check_shape("HOST-CALL-2", stage, params, said)
         if isinstance(params.get("meta"), dict):
-            wrong = self._fits("meta", params["meta"])
-            self._check("HOST-CALL-3", wrong is None, f"meta.{wrong}: {said}")
+            self._check_shape("HOST-CALL-3", "meta", params["meta"], said, "meta.")
         if stage == "after_llm":
             self._check("HOST-CALL-5", "partial" not in params, said)
         if stage == "after_tool" and isinstance(params.get("result"), dict):
-            wrong = self._fits("tool_result", params["result"])
-            self._check("HOST-CALL-4", wrong is None, f"result.{wrong}: {said}")
-        requirement, call = self._calls.get(params.get("tool", ""), ("", {}))
-        if call:
-            self._look(requirement, call, stage, params, said)
-        for reply in call.get(stage, ()):
-            self._answers.append(self._scripted(reply, message["id"]))
-        if stage not in call:
+            self._check_shape("HOST-CALL-4", "tool_result", params["result"], said, "result.")
+        call = self._calls.get(params.get("tool", ""))
+        script = {} if call is None else call.script
+        if call is not None:
+            self._look(call, stage, params, said)
+        for reply in script.get(stage, ()):
+            self._answers.append(_scripted(reply, message["id"]))
+        if stage not in script:
             self._reply(message, {"result": self.manifest.data["answers"].get(stage, {"action": words.CONTINUE})})
-        if stage == "before_tool" and "answered" in call:
-            self._awaited[call["answered"]["id"]] = requirement, call["answered"]["code"]
+        if call is not None and stage == "before_tool" and "answered" in script:
+            self._awaited[script["answered"]["id"]] = call.requirement, script["answered"]["code"]
 
-    def _look(
-        self, requirement: str, call: Mapping[str, Any], stage: str, params: Mapping[str, Any], said: str
-    ) -> None:
+    def _look(self, call: ScriptedCall, stage: str, params: Mapping[str, Any], said: str) -> None:
         """Check the effect of the answer to an earlier stage of this call."""
-        came, faults = self._came[call["tool"]], []
-        if stage in call.get("never", ()):
-            faults.append(said)
-        if stage != "before_tool" and "sees" in call:
-            differs = difference(call["sees"], params.get("arguments", {}), "arguments")
-            faults += [f"{differs}: {said}"] if differs else []
-        if stage == "after_tool" and "approve_tool" in self._stages and requirement == "HOST-FLOW-1":
-            faults += [] if "approve_tool" in came else ["it called the tool without approve_tool"]
-        for fault in faults:
-            self._faults.setdefault(requirement, fault)
-        came.append(stage)
-        self._latest = call["tool"]
+        if stage in call.script.get("never", ()):
+            self._faults.setdefault(call.requirement, said)
+        if stage != "before_tool" and "sees" in call.script:
+            differs = difference(call.script["sees"], params.get("arguments", {}), "arguments")
+            if differs is not None:
+                self._faults.setdefault(call.requirement, f"{differs}: {said}")
+        if (
+            stage == "after_tool"
+            and "approve_tool" in self._stages - {*call.came}
+            and call.requirement == "HOST-FLOW-1"
+        ):
+            self._faults.setdefault(call.requirement, "it called the tool without approve_tool")
+        call.came.append(stage)
+        self._latest = call
+
+    def _check_shape(self, requirement: str, shape: str, value: Mapping[str, Any], said: str, place: str = "") -> None:
+        wrong = self._fits(shape, value)
+        self._check(requirement, wrong is None, f"{place}{wrong}: {said}")
 
     def _fits(self, name: str, value: Mapping[str, Any]) -> str | None:
         """Returns what is wrong with a value that should have this shape; None if it fits."""
@@ -264,32 +255,22 @@ class Probe:
         self._streams.send(b"".join(self._answers))
         self._answers.clear()
 
-    @staticmethod
-    def _scripted(reply: Any, request_id: Any) -> bytes:
-        """Returns the bytes of a vector's reply to this request. The reply is a message, a text or bytes."""
-        number = json.dumps(request_id)
-        if isinstance(reply, str):
-            return reply.replace("$ID", number).encode()
-        if "hex" in reply:
-            return bytes.fromhex(reply["hex"])
-        return _line(reply).replace(b'"$ID"', number.encode())
-
     # Notifications and the end.
 
     def _told(self, method: str, message: Mapping[str, Any]) -> None:
         said = f"it told {shown(message)}"
         if self._check("HOST-EVENT-3", method in {words.EVENT, words.RUNTIME_EVENT}, said):
             self._check("HOST-EVENT-1", holds=True, said="")
-            wrong = self._fits(method, message["params"])
-            self._check("HOST-EVENT-2", wrong is None, f"{wrong}: {said}")
+            self._check_shape("HOST-EVENT-2", method, message["params"], said)
 
     def end(self, *, signalled: bool) -> None:
         """Make the checks that need the end of the input, and save the report. Raises `PicohookError` if that fails."""
         rest = self._streams.rest
-        if self._deaf in self._seen:
-            self._check(self._deaf, not rest, f"its last bytes were {shown(rest)}")
+        last = f"its last bytes were {shown(rest)}"
+        if self._deaf and self._acting in self._seen:
+            self._check(self._acting, not rest, last)
         if not self._acting:  # the host may end a hook that misbehaves in any way
-            self._check("HOST-LINE-2", not rest, f"its last bytes were {shown(rest)}")
+            self._check("HOST-LINE-2", not rest, last)
             self._check("HOST-END-1", not signalled, "it sent SIGTERM while the input was open")
         self._save(complete=True)
 
@@ -303,7 +284,7 @@ class Probe:
 
         The report of a probe that misbehaves is complete, because its host may kill it. Raises `PicohookError` if that fails.
         """
-        news = len(self._seen), len(self._faults), sum(map(len, self._came.values())), self.greeted
+        news = len(self._seen), len(self._faults), sum(len(call.came) for call in self._calls.values()), self.greeted
         if news != self._saved:
             self._saved = news
             self._save(complete=self._acting in self._seen)
@@ -325,7 +306,7 @@ class Probe:
             return Result(one, PASS)
         if "probe" in one.vector:
             name = one.vector["probe"]["name"]
-            empty = one.id == self._deaf
+            empty = self._deaf and one.id == self._acting
             return Result(one, UNTRIED, said="its input was never full" if empty else f"there was no hook named {name}")
         if complete and not self._acting:
             return Result(one, SKIP, said="the host gave no occasion to check it")
@@ -333,33 +314,51 @@ class Probe:
 
     def _result_of_calls(self, one: Requirement, *, complete: bool) -> Result:
         """Returns the result of calls in which no fault was seen so far. A call is over when another comes, or at the end."""
-        tools = [call["tool"] for call in one.vector["calls"]]
-        absent = [tool for tool in tools if self._first_stage(tool) not in self._came[tool]]
-        if absent:
+        calls = [self._calls[call["tool"]] for call in one.vector["calls"]]
+        if absent := [call.script["tool"] for call in calls if not call.is_made]:
             return Result(one, UNTRIED, said=f"the host made no call of {', '.join(absent)}")
-        for tool in tools:
-            call, came = self._calls[tool][1], self._came[tool]
-            if not complete and tool == self._latest and "after_tool" not in came:
+        for call in calls:
+            script, ended = call.script, "after_tool" in call.came
+            if not complete and call is self._latest and not ended:
                 return Result(one, UNTRIED, said=KILLED)
-            if "sees" in call and "after_tool" not in came and not call.get("or_ends"):
-                return Result(one, FAIL, one.wants, f"after_tool never came for {tool}")
-            if "answered" in call and call["answered"]["id"] in self._awaited:
+            if "sees" in script and not ended and not script.get("or_ends"):
+                return Result(one, FAIL, one.wants, f"after_tool never came for {script['tool']}")
+            if "answered" in script and script["answered"]["id"] in self._awaited:
                 return Result(one, FAIL, one.wants, "it never answered")
-            if "sees" not in call and "after_tool" not in self._came["probe_plain"]:
+            if "sees" not in script and "after_tool" not in self._calls["probe_plain"].came:
                 # If no after_tool came at all, a missing one proves nothing.
                 return Result(one, UNTRIED, said="after_tool did not come for probe_plain either")
         return Result(one, PASS)
 
-    def _first_stage(self, tool: str) -> str:
-        """Returns the stage at which the probe answers this call."""
-        return "approve_tool" if "approve_tool" in self._calls[tool][1] else "before_tool"
 
+def _parsed(line: bytes) -> tuple[dict[str, Any] | None, list[str]]:
+    """Returns the object on a line, or None, and what JSON alone would allow in it."""
+    odd: list[str] = []
 
-def _is_object(line: bytes) -> bool:
+    def build(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        if len(dict(pairs)) != len(pairs):
+            odd.append("a key is there twice")
+        return dict(pairs)
+
     try:
-        return isinstance(json.loads(line.decode()), dict)
+        message = json.loads(line.decode(), object_pairs_hook=build, parse_constant=odd.append)
     except (ValueError, RecursionError):
-        return False
+        return None, odd
+    if not isinstance(message, dict):
+        return None, odd
+    if _HALF_PAIR.search(json.dumps(message, ensure_ascii=False)):
+        odd.append("half a surrogate pair")
+    return message, odd
+
+
+def _scripted(reply: Any, request_id: Any) -> bytes:
+    """Returns the bytes of a vector's reply to this request. The reply is a message, a text or bytes."""
+    number = json.dumps(request_id)
+    if isinstance(reply, str):
+        return reply.replace("$ID", number).encode()
+    if "hex" in reply:
+        return bytes.fromhex(reply["hex"])
+    return _line(reply).replace(b'"$ID"', number.encode())
 
 
 def _line(message: Mapping[str, Any]) -> bytes:

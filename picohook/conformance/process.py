@@ -18,9 +18,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
-from ..errors import PicohookError
+from ..errors import HookCrashedError, PicohookError
+from ..model.spec import HookSpec
+from ..process.plan import plan
 from ..protocol.hints import hint_of_id, hint_of_line, number_meant
 from ..protocol.raw_line import RawLine, RawLineSplitter
+from ..wire.platforms import exit_descriptor
 from ..wire.text import escape, last_words
 
 if TYPE_CHECKING:
@@ -71,8 +74,6 @@ class HookProcess:
         self._from_it = RawLineSplitter("hook", self.raw.append, sent=False)
         self._answers: dict[int, dict[str, Any]] = {}
         """The first answer with each id."""
-        self._looked_at = 0
-        """The number of lines that were searched for answers."""
         self._first = b""
         """The first bytes that were written to it."""
         self._probing = False
@@ -90,14 +91,14 @@ class HookProcess:
                 start_new_session=True,
             )
         except (OSError, ValueError) as error:
-            raise PicohookError(f"{command[0]!r} cannot be started: {_why(command[0], error)}") from None
+            raise PicohookError(f"{command[0]!r} cannot be started: {_why(command, error)}") from None
         streams = self._process.stdin, self._process.stdout, self._process.stderr
         self._stdin, self._stdout, self._stderr = (stream.fileno() for stream in streams if stream is not None)
         for fd in (self._stdin, self._stdout, self._stderr):
             os.set_blocking(fd, False)
-        # A pidfd reports its end even while a grandchild keeps its output open.
-        self._pidfd = os.pidfd_open(self._process.pid) if hasattr(os, "pidfd_open") else -1
-        self._open = {self._stdin, self._stdout, self._stderr, self._pidfd} - {-1}
+        # It tells of the end even while a grandchild keeps the output open.
+        self._exit = exit_descriptor(self._process)
+        self._open = {self._stdin, self._stdout, self._stderr, self._exit}
 
     def __enter__(self) -> Self:
         return self
@@ -110,8 +111,7 @@ class HookProcess:
         for stream in (self._process.stdin, self._process.stdout, self._process.stderr):
             if stream is not None:
                 stream.close()
-        if self._pidfd >= 0:
-            os.close(self._pidfd)
+        os.close(self._exit)
 
     def call_lines(self, name: str) -> None:
         """Set the name that the raw lines have from here on."""
@@ -158,16 +158,7 @@ class HookProcess:
 
     def reply(self, request_id: int) -> dict[str, Any] | None:
         """Returns the first answer with this id; None if the hook ends or the timeout passes without one."""
-
-        def replied() -> bool:
-            for line in self.lines[self._looked_at :]:
-                message = line.message
-                if message is not None and "method" not in message and type(message.get("id")) is int:
-                    self._answers.setdefault(message["id"], message)
-            self._looked_at = len(self.lines)
-            return request_id in self._answers
-
-        self._until(replied, self.timeout)
+        self._until(lambda: request_id in self._answers, self.timeout)
         return self._answers.get(request_id)
 
     def finish(self) -> None:
@@ -183,10 +174,7 @@ class HookProcess:
     def ended(self) -> int | None:
         """Returns its exit code, as in `subprocess`; None if it does not end within the grace."""
         self._until(lambda: False, self.grace, to_end=True)
-        try:
-            return self._process.wait(0 if self._pidfd >= 0 else self.grace)
-        except subprocess.TimeoutExpired:
-            return None
+        return self._process.poll()
 
     @property
     def silence(self) -> str:
@@ -250,7 +238,7 @@ class HookProcess:
     def _until(self, done: Callable[[], bool], seconds: float, *, writing: bool = False, to_end: bool = False) -> None:
         """Read until `done` is true, the output ends (with `to_end`, the process), or the time has passed."""
         deadline = time.monotonic() + seconds
-        while not done() and (self._stdout in self._open or (to_end and self._pidfd in self._open)):
+        while not done() and (self._stdout in self._open or (to_end and self._exit in self._open)):
             poll = select.poll()
             for fd in self._open - {self._stdin}:
                 poll.register(fd, select.POLLIN)
@@ -261,7 +249,7 @@ class HookProcess:
                 return
             for fd in ready & {self._stdout, self._stderr}:
                 self._read(fd)
-            if self._pidfd in ready:  # a grandchild may hold its pipes open: they are read as far as they go
+            if self._exit in ready:  # a grandchild may hold its pipes open: they are read as far as they go
                 for fd in self._open & {self._stdout, self._stderr}:
                     while self._read(fd):
                         pass
@@ -288,20 +276,20 @@ class HookProcess:
         self._unended += data
         if b"\n" in data:
             *lines, self._unended = self._unended.split(b"\n")
-            self.lines += [OutputLine(bytes(line)) for line in lines]
+            for line in lines:
+                self.lines.append(OutputLine(bytes(line)))
+                message = self.lines[-1].message or {}
+                if "method" not in message and type(message.get("id")) is int:
+                    self._answers.setdefault(message["id"], message)
 
 
-def _why(program: str, error: Exception) -> str:
-    """Returns why a program does not start, and the way out. Explains errors that the system describes too briefly."""
-    match getattr(error, "errno", None):
-        case errno.EACCES if os.path.isdir(program):
-            return "it is a directory"
-        case errno.EACCES if os.path.isfile(program) and not os.access(program, os.X_OK):
-            return "it is not executable: chmod +x it, or name its interpreter before it"
-        case errno.ENOEXEC:
-            return "its first line names no interpreter: add one, or name its interpreter before it"
-        case errno.ENOENT if os.sep not in program:
-            return "the PATH has no such program"
-        case errno.ENOENT if os.path.exists(program):
-            return "the interpreter that its first line names does not exist"
+def _why(command: Sequence[str], error: Exception) -> str:
+    """Returns why a program does not start, as a host says it, and the way out."""
+    if getattr(error, "errno", None) == errno.ENOEXEC:
+        return "its first line names no interpreter: add one, or name its interpreter before it"
+    with contextlib.suppress(ValueError):
+        try:
+            plan(HookSpec(name="hook", command=tuple(command)), os.environ).close()
+        except HookCrashedError as known:
+            return str(known).partition(": ")[2]
     return str(getattr(error, "strerror", None) or error)

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from ..wire import words
-from .answer_checks import ANSWER_CHECKS, HELLO_ID, Expectations, ReceivedAnswer
+from .answer_checks import HELLO_ID, Expectations, ReceivedAnswer
 from .manifest import filled
 from .outcome import Failed, Skipped, shown
 
@@ -117,11 +117,9 @@ class Conversation:
                 if step.get("if_any") and self._played == 1:  # otherwise an earlier script may be why
                     raise Skipped("it does not answer")
                 raise Failed(f"an answer to {question['method']} with id {request_id}", self._process.silence)
-            answer = ReceivedAnswer(
-                message, process=self._process, question=question, step=step, expectations=self._terms
-            )
+            answer = ReceivedAnswer(message, self._process, question, step, self._terms)
             try:
-                ANSWER_CHECKS[step["like"]](answer)
+                getattr(answer, f"like_{step['like']}")()
                 passed += 1
             except Skipped as caught:
                 skipped = caught

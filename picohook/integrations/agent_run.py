@@ -5,18 +5,18 @@ from __future__ import annotations
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import anyio
 
 from .. import AbortTurnError, HardAbortError, PausedError, PicohookError, Session, ToolResult
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping
+    from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator
     from types import TracebackType
     from typing import Self
 
-    from .. import DecidedCall, DecidedRequest, Decision, Host, LLMRequest, LLMResponse, Outcome, ToolCall, Turn
+    from .. import DecidedCall, DecidedRequest, Decision, Host, LLMRequest, Outcome, ToolCall, Turn
 
     OnPause = Callable[[Outcome[ToolCall]], Decision]
 
@@ -144,17 +144,6 @@ class AgentRun:
         except AbortTurnError as error:
             self.ended = error
             raise
-
-    async def llm(
-        self, request: LLMRequest, complete: Callable[[LLMRequest], Awaitable[Mapping[str, Any]]]
-    ) -> LLMResponse:
-        """Make a whole model call, as `model_call` does. `complete` may be called several times."""
-        async with self.model_call(request) as decided:
-            while decided.response is None:
-                with decided.operation.work():
-                    answer = await complete(decided.request)
-                await decided.conclude(answer)
-        return decided.response
 
     async def pauses(self, call: ToolCall) -> bool:
         """Ask hooks about a call before the framework makes it. Returns whether one paused: `paused` has the outcome.

@@ -10,7 +10,8 @@ import copy
 from collections.abc import Mapping
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 from uuid import uuid4
 from weakref import WeakKeyDictionary
@@ -42,17 +43,15 @@ if TYPE_CHECKING:
     from .. import Host, Outcome, ToolCall
 
 
-@dataclass(frozen=True, slots=True)
-class _CurrentRun:
-    """The current run, with its runner."""
+class _Run(AgentRun):
+    """A run, with its runner."""
 
     runner: PicohookRunner
-    run: AgentRun
     first: str
     """The name of its first agent."""
 
 
-_CURRENT: ContextVar[_CurrentRun | None] = ContextVar("picohook_run", default=None)
+_CURRENT: ContextVar[_Run | None] = ContextVar("picohook_run", default=None)
 
 
 class PicohookRunner:
@@ -127,16 +126,18 @@ class PicohookRunner:
         session = session_id or getattr(kept, "session_id", "") or uuid4().hex
         agent_id = self._agent_id or agent.name
         prompt = task if isinstance(task, str) else ""
-        run = AgentRun(self._host, session, prompt, agent_id=agent_id, signals=(InnerInterruptionError,))
+        run = _Run(self._host, session, prompt, agent_id=agent_id, signals=(InnerInterruptionError,))
+        run.runner, run.first = self, agent.name
         if isinstance(task, RunState):
             run.waited.update(_ids(task))
         _wrap_default_runner()
         async with run:
             try:
-                with having(_CURRENT, _CurrentRun(self, run, agent.name)):
+                with having(_CURRENT, run):
                     yield run, self._configured(options)
-            except Exception as error:
-                if (own := _own(error, run)) is not None:
+            except Exception as error:  # which the SDK may have put in the place of a hook's
+                own = run.ended or (error.__cause__ if isinstance(error.__cause__, PicohookError) else None)
+                if own is not None:
                     raise own from None
                 raise
 
@@ -186,8 +187,13 @@ class PicohookRunner:
         if isinstance(handoff.on_invoke_handoff, _HandOff):
             return handoff
         guarded = copy.copy(handoff)
-        guarded.on_invoke_handoff = _HandOff(self, handoff, known)
+        guarded.on_invoke_handoff = _HandOff(self._hand_off, handoff, known)
         return guarded
+
+    async def _hand_off(
+        self, handoff: Handoff[Any, Any], known: dict[int, Agent[Any]], context: RunContextWrapper[Any], arguments: str
+    ) -> Agent[Any]:
+        return self._guarded(await handoff.on_invoke_handoff(context, arguments), known)
 
     def _require_no_tools_in(self, settings: ModelSettings | None) -> None:
         for name in ("extra_body", "extra_args"):
@@ -217,13 +223,7 @@ class PicohookRunner:
 
     def _run_here(self) -> AgentRun:
         """Returns the current run. A guarded agent in another runner gets a run for each request."""
-        here = _CURRENT.get()
-        return AgentRun(self._host, uuid4().hex, agent_id=self._agent_id) if here is None else here.run
-
-
-def _own(error: Exception, run: AgentRun) -> Exception | None:
-    """Returns the error of this run that the SDK replaced on its way out of a tool; None for other errors."""
-    return run.ended or (error.__cause__ if isinstance(error.__cause__, PicohookError) else None)
+        return _CURRENT.get() or AgentRun(self._host, uuid4().hex, agent_id=self._agent_id)
 
 
 def _ids(state: RunState[Any]) -> set[str]:
@@ -235,16 +235,8 @@ def _is_guarded(agent: Agent[Any] | None) -> bool:
     return isinstance(agent, _Guarded)
 
 
-class _HandOff:
+class _HandOff(partial[Any]):
     """Hands off to a guarded copy of the agent."""
-
-    def __init__(self, runner: PicohookRunner, handoff: Handoff[Any, Any], known: dict[int, Agent[Any]]) -> None:
-        self._runner = runner
-        self._handoff = handoff
-        self._known = known
-
-    async def __call__(self, context: RunContextWrapper[Any], arguments: str) -> Agent[Any]:
-        return self._runner._guarded(await self._handoff.on_invoke_handoff(context, arguments), self._known)  # noqa: SLF001
 
 
 class _Guarded(Agent[Any]):
@@ -253,10 +245,10 @@ class _Guarded(Agent[Any]):
     picohook: ClassVar[PicohookRunner]
 
     async def get_all_tools(self, run_context: RunContextWrapper[Any]) -> list[Tool]:
-        runner, here = self.picohook, _CURRENT.get()
-        if here is not None:  # the next model call is this agent's
-            first = runner._agent_id and self.name == here.first  # noqa: SLF001
-            here.run.set_agent(runner._agent_id if first else self.name)  # noqa: SLF001
+        runner, run = self.picohook, _CURRENT.get()
+        if run is not None:  # the next model call is this agent's
+            first = runner._agent_id and self.name == run.first  # noqa: SLF001
+            run.set_agent(runner._agent_id if first else self.name)  # noqa: SLF001
         runner.guard(self)  # it may be a copy with another model, or other handoffs
         return runner._tools(await super().get_all_tools(run_context))  # noqa: SLF001
 
@@ -271,7 +263,7 @@ class _DefaultRunner(AgentRunner):
         outer = _outer(starting_agent)
         if outer is None:
             return await self._wrapped.run(starting_agent, input, **options)
-        return await outer.runner.run(starting_agent, input, session_id=outer.run.turn.session.id, **options)
+        return await outer.runner.run(starting_agent, input, session_id=outer.turn.session.id, **options)
 
     def run_sync(self, starting_agent: Agent[Any], input: Any, **options: Any) -> RunResult:  # noqa: A002
         if _outer(starting_agent) is not None:
@@ -283,17 +275,17 @@ class _DefaultRunner(AgentRunner):
         if outer is not None:  # in the turn of the outer run: the end of a turn of its own could not be seen
             starting_agent, options = outer.runner.guard(starting_agent), outer.runner._configured(options)  # noqa: SLF001
             if isinstance(input, RunState):
-                outer.run.waited.update(_ids(input))
+                outer.waited.update(_ids(input))
         result = self._wrapped.run_streamed(starting_agent, input, **options)
         if outer is not None:
-            outer.runner._note(result, outer.run)  # noqa: SLF001
+            outer.runner._note(result, outer)  # noqa: SLF001
         return result
 
 
-def _outer(agent: Agent[Any]) -> _CurrentRun | None:
+def _outer(agent: Agent[Any]) -> _Run | None:
     """Returns the guarded run whose tool, guardrail or memory runs this agent, or None."""
     here = _CURRENT.get()
-    return here if here is not None and (current_run() is here.run or not _is_guarded(agent)) else None
+    return here if here is not None and (current_run() is here or not _is_guarded(agent)) else None
 
 
 def _wrap_default_runner() -> None:

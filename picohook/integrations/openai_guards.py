@@ -18,8 +18,7 @@ from .. import Continue, PausedError, PicohookError, ToolResult
 from . import extra
 from .agent_run import having
 from .chat import tool_call
-from .openai_messages import ModelInput, answered, shown_output
-from .openai_stream import StreamedOutput, of_hooks
+from .openai_messages import ModelInput, answered, nothing, replayed, shown_output
 
 with extra("openai-agents"):
     from agents import CustomTool, FunctionTool, Model, ModelProvider, ModelResponse, Usage
@@ -30,16 +29,17 @@ with extra("openai-agents"):
         resolve_function_tool_failure_error_function,
         set_function_tool_failure_error_function,
     )
+    from openai.types.responses import ResponseCompletedEvent, ResponseOutputItemDoneEvent, ResponseTextDeltaEvent
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+    from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 
     from agents import RunContextWrapper, RunResult, RunResultStreaming
-    from agents.items import TResponseStreamEvent
+    from agents.items import TResponseOutputItem, TResponseStreamEvent
     from agents.retry import ModelRetryAdvice, ModelRetryAdviceRequest
     from agents.tool_context import ToolContext
 
-    from .. import Decision, LLMRequest, Outcome, ToolCall
+    from .. import Decision, LLMRequest, Outcome, ResponseStream, ToolCall
     from .agent_run import AgentRun
     from .chat import Message
 
@@ -184,6 +184,67 @@ class GuardedProvider(ModelProvider):
         await self._provider.aclose()
 
 
+_BEGINS = frozenset({"response.created", "response.in_progress"})
+"""The events with which a response begins. They have nothing of it yet."""
+
+
+class _StreamedOutput:
+    """The events of one response: those that can be passed on, and those that wait for its end."""
+
+    def __init__(self, stream: ResponseStream) -> None:
+        self._stream = stream
+        self._held: list[TResponseStreamEvent] = []
+        self._items: list[TResponseOutputItem] = []
+        self._completed: ResponseCompletedEvent | None = None
+        self._last: ResponseTextDeltaEvent | None = None
+        """The last piece of text that hooks let pass."""
+
+    async def passed(self, event: TResponseStreamEvent) -> Iterable[TResponseStreamEvent]:
+        """Take an event of the model. Returns the events to pass on now."""
+        if isinstance(event, ResponseOutputItemDoneEvent):
+            self._items.append(event.item)
+        if isinstance(event, ResponseCompletedEvent):
+            self._completed = event
+        elif self._stream.unguarded:
+            return (event,)
+        elif isinstance(event, ResponseTextDeltaEvent):
+            text = await self._stream.add(event.delta)
+            if text:
+                begun = [] if self._last else [event for event in self._held if event.type in _BEGINS]
+                self._last = _with_text(event, text)
+                return (*begun, self._last)
+        self._held.append(event)
+        return ()
+
+    async def conclude(self) -> None:
+        """Ask hooks about the whole response. Raises `PicohookError` if the stream ended without one."""
+        if self._completed is None:
+            raise PicohookError("the model's stream ended without a response")
+        await self._stream.conclude(shown_output(self._output))
+
+    def rest(self, answer: Mapping[str, Any]) -> list[TResponseStreamEvent]:
+        """Returns the events of the rest of the response, as hooks left it."""
+        assert self._completed is not None
+        output = answered(self._output, answer)
+        held = self._held if output == self._output else replayed(self._completed.response, output)
+        if self._last is None and not self._stream.unguarded:
+            return held
+        begun = [_with_text(self._last, self._stream.rest)] if self._last and self._stream.rest else []
+        return [
+            *begun,
+            *(event for event in held if not isinstance(event, ResponseTextDeltaEvent) and event.type not in _BEGINS),
+        ]
+
+    @property
+    def _output(self) -> list[TResponseOutputItem]:
+        assert self._completed is not None
+        return self._completed.response.output or self._items  # some servers leave the response itself empty
+
+
+def _with_text(event: ResponseTextDeltaEvent, text: str) -> ResponseTextDeltaEvent:
+    return event.model_copy(update={"delta": text, "logprobs": []})
+
+
 _, *_ARGUMENTS = signature(Model.get_response).parameters
 
 
@@ -205,27 +266,22 @@ class GuardedModel(Model):
 
     async def get_response(self, *given: Any, **options: Any) -> ModelResponse:
         model_input, shown = self._asked(given, options)
-        responses: list[ModelResponse] = []
-
-        async def complete(request: LLMRequest) -> Mapping[str, Any]:
-            edited = model_input.edited(shown, request)
-            responses.append(await self._model.get_response(**edited))
-            return shown_output(responses[-1].output)
-
-        answer = (await self._run_here().llm(shown, complete)).response
-        usage = Usage()
-        for response in responses:
-            usage.add(response.usage)  # includes the rounds that hooks asked for
-        response = responses[-1] if responses else ModelResponse(output=[], usage=usage, response_id=None)
-        return replace(response, output=answered(response.output, answer), usage=usage)
+        response, usage = ModelResponse(output=[], usage=Usage(), response_id=None), Usage()
+        async with self._run_here().model_call(shown) as decided:
+            while decided.response is None:
+                with decided.operation.work():
+                    response = await self._model.get_response(**model_input.edited(shown, decided.request))
+                usage.add(response.usage)  # includes the rounds that hooks asked for
+                await decided.conclude(shown_output(response.output))
+        return replace(response, output=answered(response.output, decided.response.response), usage=usage)
 
     async def stream_response(self, *given: Any, **options: Any) -> AsyncIterator[TResponseStreamEvent]:
         model_input, shown = self._asked(given, options)
-        output: StreamedOutput | None = None
+        output: _StreamedOutput | None = None
         async with self._run_here().model_call(shown) as decided:
             while decided.response is None:
                 edited = model_input.edited(shown, decided.request)
-                output = StreamedOutput(decided.stream())
+                output = _StreamedOutput(decided.stream())
                 events = self._model.stream_response(**edited)
                 async with _closed_early(events):
                     async for event in events:
@@ -233,7 +289,7 @@ class GuardedModel(Model):
                             yield passed
                 await output.conclude()
         answer = decided.response.response
-        for event in of_hooks(answer) if output is None else output.rest(answer):
+        for event in replayed(nothing(), answered([], answer)) if output is None else output.rest(answer):
             yield event
 
     def _asked(self, given: Sequence[Any], options: Mapping[str, Any]) -> tuple[ModelInput, LLMRequest]:

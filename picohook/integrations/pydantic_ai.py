@@ -42,7 +42,7 @@ with extra("pydantic-ai"):
     from pydantic_ai.toolsets import AbstractToolset, ToolsetTool, WrapperToolset
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
+    from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 
     from pydantic_ai.agent import AbstractAgent
     from pydantic_ai.capabilities.abstract import WrapRunHandler
@@ -62,13 +62,12 @@ _ANY_ARGUMENTS = SchemaValidator(core_schema.dict_schema(core_schema.str_schema(
 """Accepts all arguments, for a tool that a hook added: the hook itself checks them."""
 
 
-@dataclass
-class _Step:
-    """A step of the run, with the place where the framework looks up its tools."""
+class _Run(AgentRun):
+    """A run of an agent, with the place where the framework looks up the tools of its current step."""
 
     toolset: AbstractToolset[Any] | None = None
     context: RunContext[Any] | None = None
-    defers: bool = False
+    defers = False
     """Whether the run can end with calls that wait for a person."""
 
     def defer(self, outcome: Outcome[ToolCall], ctx: RunContext[Any]) -> Decision:
@@ -86,13 +85,10 @@ class _Step:
     def add(self, definition: ToolDefinition) -> None:
         """Add a tool of a hook. Raises `PicohookError` if the framework looks up no tools here."""
         manager = None if self.context is None else self.context.tool_manager
-        if self.context is None or manager is None or manager.tools is None or self.toolset is None:
+        if manager is None or manager.tools is None or self.toolset is None:
             raise PicohookError(f"{definition.name}: a hook added this tool, and the model cannot call tools here")
         manager.tools[definition.name] = ToolsetTool(
-            toolset=self.toolset,
-            tool_def=definition,
-            max_retries=1,
-            args_validator=_ANY_ARGUMENTS,
+            toolset=self.toolset, tool_def=definition, max_retries=1, args_validator=_ANY_ARGUMENTS
         )
 
 
@@ -106,17 +102,17 @@ class Picohook(AbstractCapability[AgentDepsT]):
     host: Host
     agent_id: str = ""
     unguarded: Collection[str] = ()
-    _run: AgentRun | None = field(default=None, repr=False)
-    _step: _Step = field(default_factory=_Step, repr=False)
+    _run: _Run | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        _wrap_runs()
+        for name, method in _GUARDED.items():
+            setattr(Agent, name, method)
 
     def get_ordering(self) -> CapabilityOrdering:
         return CapabilityOrdering(position="innermost")
 
     async def for_run(self, ctx: RunContext[AgentDepsT]) -> Picohook[AgentDepsT]:
-        run = AgentRun(
+        run = _Run(
             self.host,
             ctx.conversation_id or ctx.run_id or "",
             shown_prompt(ctx.prompt),
@@ -125,7 +121,8 @@ class Picohook(AbstractCapability[AgentDepsT]):
             signals=SIGNALS,
             unguarded=self.unguarded,
         )
-        return replace(self, _run=run, _step=_Step(defers=_DEFERS.get()))
+        run.defers = _DEFERS.get()
+        return replace(self, _run=run)
 
     async def wrap_run(self, ctx: RunContext[AgentDepsT], *, handler: WrapRunHandler) -> AgentRunResult[Any]:
         del ctx
@@ -169,13 +166,13 @@ class Picohook(AbstractCapability[AgentDepsT]):
         return ended.for_llm
 
     def get_wrapper_model(self, model: Model) -> Model:
-        return _GuardedModel(model, self._running, self._step)
+        return _GuardedModel(model, self._running)
 
     def get_wrapper_toolset(self, toolset: AbstractToolset[AgentDepsT]) -> AbstractToolset[AgentDepsT]:
-        return _GuardedToolset(toolset, self._running, self._step)
+        return _GuardedToolset(toolset, self._running)
 
     @property
-    def _running(self) -> AgentRun:
+    def _running(self) -> _Run:
         if self._run is None:
             raise PicohookError(
                 "Picohook is used outside of a run: give it to an agent, as `Agent(..., capabilities=[Picohook(host)])`"
@@ -235,45 +232,37 @@ def _capabilities(agent: AbstractAgent[Any, Any], more: Sequence[Any]) -> list[A
     return found
 
 
-_run_sync: Any = Agent.run_sync
-
-
-@functools.wraps(_run_sync)
-def _guarded_run_sync(
-    agent: Agent[Any, Any], *given: Any, capabilities: Sequence[Any] | None = None, **options: Any
-) -> Any:
-    """`Agent.run_sync`. Raises `PicohookError` in an event loop, where hooks would have to be awaited."""
-    if _in_event_loop() and any(isinstance(one, Picohook) for one in _capabilities(agent, capabilities or ())):
-        raise PicohookError("`run_sync` cannot ask hooks here: write `await agent.run(...)`")
-    return _run_sync(agent, *given, capabilities=capabilities, **options)
-
-
-def _in_event_loop() -> bool:
+def _refuse_run_sync(_: Picohook[Any]) -> None:
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return False
-    return True
+        return  # it runs a loop of its own
+    raise PicohookError("`run_sync` cannot ask hooks here: write `await agent.run(...)`")
 
 
-_realtime: Any = Agent.realtime
+def _refuse_realtime(own: Picohook[Any]) -> None:
+    require_named("realtime", "hooks are not asked about the model of a realtime session", own.unguarded)
 
 
-@functools.wraps(_realtime)
-def _guarded_realtime(
-    agent: Agent[Any, Any], *given: Any, capabilities: Sequence[Any] | None = None, **options: Any
-) -> Any:
-    """`Agent.realtime`. Its tools ask hooks. Raises `PicohookError` unless `unguarded` names its model."""
-    for one in _capabilities(agent, capabilities or ()):
-        if isinstance(one, Picohook):
-            require_named("realtime", "hooks are not asked about the model of a realtime session", one.unguarded)
-    return _realtime(agent, *given, capabilities=capabilities, **options)
+def _refusing(method: Any, refuse: Callable[[Picohook[Any]], None]) -> Any:
+    """Returns this method of an agent, which calls `refuse` first if the agent asks hooks."""
+
+    @functools.wraps(method)
+    def call(agent: Agent[Any, Any], *given: Any, capabilities: Sequence[Any] | None = None, **options: Any) -> Any:
+        for one in _capabilities(agent, capabilities or ()):
+            if isinstance(one, Picohook):
+                refuse(one)
+        return method(agent, *given, capabilities=capabilities, **options)
+
+    return call
 
 
-def _wrap_runs() -> None:
-    agents: Any = Agent
-    if agents.iter is not _guarded_iter:
-        agents.iter, agents.run_sync, agents.realtime = _guarded_iter, _guarded_run_sync, _guarded_realtime
+_GUARDED = {
+    "iter": _guarded_iter,
+    "run_sync": _refusing(Agent.run_sync, _refuse_run_sync),
+    "realtime": _refusing(Agent.realtime, _refuse_realtime),
+}
+"""The methods of agents as they are once a `Picohook` was made."""
 
 
 # Tools.
@@ -281,11 +270,10 @@ def _wrap_runs() -> None:
 
 @dataclass
 class _GuardedToolset(WrapperToolset[AgentDepsT]):
-    run: AgentRun
-    step: _Step
+    run: _Run
 
     async def get_tools(self, ctx: RunContext[AgentDepsT]) -> dict[str, ToolsetTool[AgentDepsT]]:
-        self.step.toolset, self.step.context = self, ctx
+        self.run.toolset, self.run.context = self, ctx
         return await super().get_tools(ctx)
 
     async def call_tool(
@@ -313,7 +301,7 @@ class _GuardedToolset(WrapperToolset[AgentDepsT]):
             content = value.return_value if isinstance(value, ToolReturn) else value
             return ToolResult(for_llm=ToolReturnPart(name, content).model_response_str())
 
-        ended = await self.run.tool(call, execute, show, lambda outcome: self.step.defer(outcome, ctx))
+        ended = await self.run.tool(call, execute, show, lambda outcome: self.run.defer(outcome, ctx))
         if not isinstance(ended, ToolResult):
             return ended
         if ended.is_error:
@@ -347,10 +335,9 @@ class _GuardedModel(WrapperModel):
     compact_messages = _refused("compact_messages")
     batch_encode = _refused("batch_encode")
 
-    def __init__(self, wrapped: Model, run: AgentRun, step: _Step) -> None:
+    def __init__(self, wrapped: Model, run: _Run) -> None:
         super().__init__(wrapped)
         self._run = run
-        self._step = step
 
     async def request(
         self,
@@ -360,13 +347,13 @@ class _GuardedModel(WrapperModel):
     ) -> ModelResponse:
         llm_request = self._asked(messages, model_settings, model_request_parameters)
         responses: list[ModelResponse] = []
-
-        async def complete(edited: LLMRequest) -> Mapping[str, Any]:
-            changed = self._edited(llm_request, edited, messages, model_settings, model_request_parameters)
-            responses.append(await self.wrapped.request(*changed))
-            return shown_answer(responses[-1])
-
-        return self._answer(responses, (await self._run.llm(llm_request, complete)).response)
+        async with self._run.model_call(llm_request) as decided:
+            while decided.response is None:
+                changed = self._edited(llm_request, decided.request, messages, model_settings, model_request_parameters)
+                with decided.operation.work():
+                    responses.append(await self.wrapped.request(*changed))
+                await decided.conclude(shown_answer(responses[-1]))
+        return self._answer(responses, decided.response.response)
 
     @asynccontextmanager
     async def request_stream(
@@ -426,7 +413,7 @@ class _GuardedModel(WrapperModel):
     ) -> tuple[list[ModelMessage], ModelSettings | None, ModelRequestParameters]:
         """Returns the request with the changes of hooks, and add their tools to the step."""
         for function in added_functions(llm_request, edited):
-            self._step.add(made_tool(function))
+            self._run.add(made_tool(function))
         return with_edits(edited, llm_request, messages, settings, parameters)
 
     def _answer(self, responses: list[ModelResponse], answer: Mapping[str, Any]) -> ModelResponse:

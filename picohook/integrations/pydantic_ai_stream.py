@@ -22,7 +22,6 @@ with extra("pydantic-ai"):
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Callable
-    from datetime import datetime
 
     from pydantic_ai.messages import ModelResponseStreamEvent
     from pydantic_ai.models import ModelRequestParameters
@@ -114,21 +113,10 @@ class GuardedStream(StreamedResponse):
             return self.response.usage
         return RequestUsage() if self._inner is None else self._inner.usage
 
-    @property
-    def model_name(self) -> str:
-        return self.get().model_name or ""
-
-    @property
-    def provider_name(self) -> str | None:
-        return self.get().provider_name
-
-    @property
-    def provider_url(self) -> str | None:
-        return self.get().provider_url
-
-    @property
-    def timestamp(self) -> datetime:
-        return self.get().timestamp
+    model_name = property(lambda self: self.get().model_name or "")
+    provider_name = property(lambda self: self.get().provider_name)
+    provider_url = property(lambda self: self.get().provider_url)
+    timestamp = property(lambda self: self.get().timestamp)
 
 
 def text_in(event: ModelResponseStreamEvent) -> str:

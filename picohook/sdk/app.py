@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import sys
+
 from ..wire import words
 from .calls import STAGES, AfterLLM, ApproveTool, BeforeLLM, BeforeTool, Decorators, OfTool
 from .handlers import Handlers, Registry, is_plain, kinds_named, require_one_argument, threaded
@@ -9,6 +12,7 @@ from .serving import Server
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from types import FrameType
     from typing import Any
 
     from .base import Call
@@ -54,13 +58,11 @@ class HookApp(Decorators):
 
         Raises `SystemExit(2)`, which denies in every agent, if it was given something and not greeted: silence would allow it.
         """
-        from .process import Stopped, own_streams, stop_on_signals  # a test in memory needs neither
-
-        stdin, stdout = own_streams()
+        stdin, stdout = _own_streams()
         try:
-            stop_on_signals()
+            _stop_on_signals()
             self.serve(stdin, stdout)
-        except Stopped:
+        except _Stopped:
             pass
 
         if self._server is not None and self._server.is_misread:
@@ -150,3 +152,42 @@ class HookApp(Decorators):
 
 def _deny(call: ApproveTool) -> None:
     call.deny(f"no handler of this hook approves {call.tool}")
+
+
+# A hook's process: its standard streams are reserved for the protocol, and SIGTERM and SIGINT end it cleanly.
+
+
+class _Stopped(SystemExit):
+    """Raised in the main thread when a signal asks this process to end."""
+
+
+def _own_streams() -> tuple[int, int]:
+    """Reserve stdin and stdout for the protocol. Returns their new descriptors, which no child process inherits.
+
+    Other output of the hook, its libraries and its child processes to stdout goes to stderr. Their stdin is empty.
+    """
+    stdin, stdout = os.dup(0), os.dup(1)
+    for descriptor in (stdin, stdout):
+        os.set_blocking(descriptor, True)
+    nothing = os.open(os.devnull, os.O_RDWR)
+    os.dup2(nothing, 0)
+    try:
+        os.dup2(2, 1)
+    except OSError:  # there is no stderr
+        os.dup2(nothing, 1)
+    os.close(nothing)
+    sys.stdout = sys.stderr
+    return stdin, stdout
+
+
+def _stop_on_signals() -> None:
+    """Raise `_Stopped` in the main thread on SIGTERM and SIGINT. A second signal ends the process at once."""
+    import signal  # a test in memory does not need it
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        del frame
+        signal.signal(number, signal.SIG_DFL)
+        raise _Stopped
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, stop)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from json import loads
 
 from ..wire import words
-from .views import EMPTY, Meta, View
+from .views import Meta, View
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def text(value: object) -> str:
 class Call(View):
     """A request of the host to the hook."""
 
-    __slots__ = ("_changed", "_handed", "_line", "_notes", "_params", "_server", "decision", "given_up", "id")
+    __slots__ = ("_changed", "_line", "_notes", "_params", "_read", "_server", "decision", "given_up", "id")
 
     stage: ClassVar[str]
     edits: ClassVar[tuple[str, ...] | None] = ()
@@ -63,8 +63,8 @@ class Call(View):
 
     def __init__(self, params: dict[str, Any], request_id: object, line: bytes, server: Connection) -> None:
         self._params = params
-        self._handed: dict[str, object] = {}
-        """Copies of the fields that a handler has read, and may have changed in place."""
+        self._read = False
+        """Whether a handler has read a field, which it may have changed in place."""
         self.id = request_id
         self.given_up = False
         self.decision: dict[str, Any] | None = None
@@ -76,8 +76,7 @@ class Call(View):
     @property
     def params(self) -> dict[str, Any]:  # type: ignore[override] # a call alone has to notice changes
         """The whole payload, as the host sent it."""
-        for name in self._params:
-            self._hand_out(name)
+        self._read = True
         return self._params
 
     @property
@@ -120,45 +119,21 @@ class Call(View):
         """Returns the form of an answer at this stage."""
         from ..wire.answer_form import AnswerForm  # only for dicts that a handler made itself
 
-        form = _FORMS.get(cls)
-        if form is None:
-            actions = [action for method, action in _METHODS.items() if hasattr(cls, method)]
-            actions += _EVERY_STAGE
-            form = AnswerForm(cls.stage, carries=cls.carries, part=cls.part, editable=cls.edits, actions=actions)
-            _FORMS[cls] = form
-        return form
-
-    def _hand_out(self, name: str) -> Any:
-        """Returns a field, and keep a copy of it: a handler may change it in place."""
-        value = self._params.get(name)
-        if name not in self._handed:
-            self._handed[name] = _copy(value) if value.__class__ in _CONTAINERS else value
-        return value
-
-    @property
-    def _touched(self) -> bool:
-        """Whether a handler changed anything that it has read."""
-        params = self._params
-        for name, was in self._handed.items():  # noqa: SIM110 - a loop is twice as fast, and every call comes here
-            if params.get(name) != was:
-                return True
-        return False
+        own = [action for method, action in _METHODS.items() if hasattr(cls, method)]
+        actions = (*_EVERY_STAGE, *own)
+        return AnswerForm(cls.stage, carries=cls.carries, part=cls.part, editable=cls.edits, actions=actions)
 
     def _changed_in_place(self) -> list[str]:
         """Returns the fields that handlers changed in place. Raises `TypeError` for one that cannot be edited."""
-        if not self._touched:
+        before = self._before() if self._read else self._params
+        if before == self._params:
             return []
-        from .edits import same  # few handlers change anything
-
-        before = self._before()
         changed = []
-        for name in self._handed:
+        for name in {**before, **self._params}:
             old, new = before.get(name), self._params.get(name)
             if name == "result" and isinstance(new, dict):  # reading a field creates it
                 new = {key: value for key, value in new.items() if value or key in (old or ())}
-            if old is None and not new:
-                continue  # reading the field created it
-            if same(old, new):
+            if _same(old, new) or (old is None and not new):  # reading the field created it
                 continue
             if name not in self._params or not (name == self.part if self.part else name in (self.edits or ())):
                 raise TypeError(f"{self.stage}: `{name}` was changed in place, and cannot be edited at this stage")
@@ -168,19 +143,6 @@ class Call(View):
     def _before(self) -> dict[str, Any]:
         """Returns the payload that the host sent, decoded again."""
         return loads(self._line.decode()).get("params") or {}
-
-    @classmethod
-    def _field(cls, key: str, kind: str) -> property:
-        if kind in {"str", "int", "bool"}:
-            return super()._field(key, kind)
-        empty = EMPTY.get(kind)
-
-        def field(call: Call) -> Any:
-            if empty is not None and call._params.get(key) is None:
-                call._params[key] = empty()
-            return call._hand_out(key)
-
-        return property(field)
 
     @property
     def denied(self) -> bool:
@@ -223,7 +185,7 @@ class Interception(Call):
         decision, changed = self.decision, self._changed or set()
         action = None if decision is None else decision.get("action")
         edits_allowed = action in _NOT_ENDING
-        if (edits_allowed or action == words.RETRY) and self._touched:
+        if edits_allowed or action == words.RETRY:
             changed = changed.union(self._changed_in_place())
         if not changed:
             return {**self._notes, **(decision or {})} if self._notes else decision
@@ -268,16 +230,14 @@ class Interception(Call):
 
     def _edits(self, names: set[str]) -> dict[str, Any]:
         """Returns the smallest edit that gives these fields their present values: a patch, and whole fields where it cannot."""
-        from .edits import difference  # few handlers change anything
-
         before = self._before()
         if self.part:
             if not names:
                 return {}
-            patch, whole = difference(before.get(self.part) or {}, self._params[self.part])
+            patch, whole = _difference(before.get(self.part) or {}, self._params[self.part])
             patch = {self.part: patch} if patch else {}
         else:
-            patch, whole = difference(
+            patch, whole = _difference(
                 {name: before.get(name) for name in names}, {name: self._params.get(name) for name in names}
             )
         if not patch and not whole:
@@ -291,19 +251,54 @@ class Interception(Call):
         return {self.carries: fields} if self.carries and fields else fields
 
 
-_CONTAINERS = (dict, list)
+# The difference of two payloads as the smallest edit. Values that a handler did not change are not sent, so an untouched number
+# never becomes a Python float.
 
 
-def _copy(value: Any) -> Any:
-    """Copy a dict or a list with the containers in it, but share the leaves, so that comparing equal copies is fast."""
-    copied = value.copy()
-    for key, inner in value.items() if value.__class__ is dict else enumerate(value):
-        if inner.__class__ in _CONTAINERS:
-            copied[key] = _copy(inner)
-    return copied
+def _difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Returns the merge patch from `before` to `after`, and the fields that have to be replaced as a whole."""
+    patch: dict[str, Any] = {}
+    whole: dict[str, Any] = {}
+    for name in [*after, *(name for name in before if name not in after)]:
+        old, new = before.get(name), after.get(name)
+        if new is None:
+            if old is not None:
+                patch[name] = None
+        elif not _same(old, new):
+            try:
+                patch[name] = _patch(old, new)
+            except ValueError:
+                whole[name] = new
+    return patch, whole
 
 
-_FORMS: dict[type[Call], AnswerForm] = {}
+def _patch(old: Any, new: Any) -> Any:
+    """Returns the RFC 7396 patch from one value to another. Raises `ValueError` if it would have to set a null."""
+    if not isinstance(new, dict):
+        return new
+    if not isinstance(old, dict):
+        old = {}
+    patch: dict[str, Any] = dict.fromkeys(name for name in old if name not in new)
+    for name, value in new.items():
+        if name in old and _same(old[name], value):
+            continue
+        if value is None:
+            raise ValueError(name)
+        patch[name] = _patch(old.get(name), value)
+    return patch
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether two values are the same JSON: true is not 1."""
+    if one.__class__ is not other.__class__:
+        return False
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(_same(value, other[name]) for name, value in one.items())
+    if isinstance(one, list):
+        return len(one) == len(other) and all(map(_same, one, other))
+    return bool(one == other)
+
+
 _NOT_ENDING = frozenset({None, "", words.CONTINUE, words.MODIFY})
 _EVERY_STAGE = (words.CONTINUE, words.MODIFY, words.ABORT_TURN, words.HARD_ABORT)
 _METHODS = {

@@ -172,8 +172,7 @@ class AfterTool(OfTool, Interception):
     @property
     def result(self) -> ToolResult:
         """The result that the tool returned."""
-        self._params.setdefault("result", {})
-        return ToolResult(self._hand_out("result"))
+        return ToolResult(self.params.setdefault("result", {}))
 
     def modify(
         self,

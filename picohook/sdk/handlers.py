@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from ..wire import words
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Callable, Iterator
     from typing import Any
 
@@ -25,11 +26,11 @@ class Handlers:
     def __init__(self, call: type[Call], default: Handler | None) -> None:
         self.call = call
         self.last: Handler | None = None
-        """Handlers that are called after all others."""
+        """A handler that is called after all others."""
         self._default = default
         """Called if no handler matches the tool."""
         self._handlers: list[tuple[Callable[[str], object] | None, Handler]] = []
-        self._chosen: dict[str | None, tuple[Handler, ...]] = {}
+        self._chosen = lru_cache(CACHED)(self._choose)
 
     def add(self, handler: Handler, tool: str | None) -> None:
         """Add a handler for the tools that match the pattern; None for all tools. Raises `ValueError` for a bad pattern."""
@@ -37,24 +38,14 @@ class Handlers:
 
     def handlers_for(self, tool: object) -> Iterator[Handler]:
         """Returns the handlers to call for this tool, in order."""
-        name = tool if isinstance(tool, str) else None
-        chosen = self._chosen.get(name)
-        if chosen is None:
-            if len(self._chosen) >= CACHED:
-                self._chosen.clear()
-            chosen = self._chosen[name] = tuple(self._choose(name))
-        return iter(chosen)
+        return iter(self._chosen(tool if isinstance(tool, str) else None))
 
-    def _choose(self, tool: str | None) -> Iterator[Handler]:
-        found = False
-        for matches, handler in self._handlers:
-            if matches is None or (tool is not None and matches(tool)):
-                found = True
-                yield handler
-        if self.last is not None:
-            yield self.last
-        elif not found and self._default is not None:
-            yield self._default
+    def _choose(self, tool: str | None) -> list[Handler]:
+        chosen = [
+            handler for matches, handler in self._handlers if matches is None or (tool is not None and matches(tool))
+        ]
+        last = self.last or (None if chosen else self._default)
+        return chosen if last is None else [*chosen, last]
 
 
 class Registry:
@@ -101,10 +92,10 @@ def kinds_named(kinds: tuple[str, ...]) -> frozenset[str] | None:
         return None
     named = frozenset(words.RUNTIME_KINDS.get(kind, kind) for kind in kinds)
     for kind in named - words.EVENT_KINDS.keys():
-        import difflib  # for mistakes only
+        from ..wire.did_you_mean import nearest  # for mistakes only
 
-        near = difflib.get_close_matches(kind, [*words.EVENT_KINDS, *words.RUNTIME_KINDS], 1)
-        raise ValueError(f"unknown event kind {kind!r}" + (f": did you mean {near[0]!r}?" if near else ""))
+        near = nearest(kind, [*words.EVENT_KINDS, *words.RUNTIME_KINDS])
+        raise ValueError(f"unknown event kind {kind!r}" + (f": did you mean {near!r}?" if near else ""))
     return named
 
 
@@ -134,13 +125,10 @@ def threaded(function: Callable[..., Any]) -> Callable[..., Any]:
     async def call(*args: Any, **kwargs: Any) -> Any:
         import asyncio  # a loop runs by now, and none does when a handler is registered
         import threading
+        from concurrent.futures import Future
 
-        loop = asyncio.get_running_loop()
-        outcome: asyncio.Future[tuple[Any, BaseException | None]] = loop.create_future()
-
-        def settle(value: Any, error: BaseException | None) -> None:
-            if not outcome.done():
-                outcome.set_result((value, error))
+        outcome: Future[tuple[Any, BaseException | None]] = Future()
+        outcome.set_running_or_notify_cancel()  # a cancelled call does not end its thread
 
         def run() -> None:
             value, raised = None, None
@@ -148,13 +136,10 @@ def threaded(function: Callable[..., Any]) -> Callable[..., Any]:
                 value = function(*args, **kwargs)
             except BaseException as error:  # it is raised where the outcome is awaited
                 raised = error
-            try:
-                loop.call_soon_threadsafe(settle, value, raised)
-            except RuntimeError:
-                pass  # the loop is closed, so the outcome is not awaited
+            outcome.set_result((value, raised))
 
         threading.Thread(target=run, daemon=True, name=getattr(function, "__name__", None)).start()
-        value, error = await outcome
+        value, error = await asyncio.wrap_future(outcome)
         if error is not None:
             raise error
         return value

@@ -47,14 +47,15 @@ CHUNK = 64 * 1024
 
 
 class Client:
-    """A conversation with a hook. The block greets the hook, and ends it.
+    """A conversation with a hook: an app in a thread of this process, behind real pipes. The block greets and ends it.
 
     Each stage has a method, which asks the hook about a payload and returns its `Answer`. It raises `AnswerError` for an
     error, and `BrokenHookError` if there is no usable answer. The payload gets `meta`, `channel` and `chat_id` if it has none.
     """
 
-    def __init__(self, timeout: float) -> None:
+    def __init__(self, timeout: float, app: HookApp | None = None) -> None:
         self.timeout = timeout
+        self._app = app
         self.greeting: dict[str, Any] = {}
         """The hook's answer to `hook.hello`: its name and capabilities."""
         self.told: list[dict[str, Any]] = []
@@ -74,15 +75,12 @@ class Client:
         try:
             self._greet()
         except BaseException:
-            self._abandon()
+            self._end(in_order=False)
             raise
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is not None:
-            self._abandon()
-        else:
-            self.close()
+        self._end(in_order=kind is None)
 
     def _greet(self) -> None:
         modes = dict.fromkeys([words.OBSERVE, *(call.mode for call in STAGES.values())])
@@ -134,37 +132,45 @@ class Client:
 
         Raises `BrokenHookError` if the hook does not end in time.
         """
+        self._end(in_order=True)
+
+    def _end(self, *, in_order: bool) -> None:
+        """End the conversation, after an error without waiting for the hook."""
         if not self._open:
             return
         self._open = False
         try:
             self._end_input()
-            self._until(lambda: False)
-            if not self._over:
+            if in_order:
+                self._until(lambda: False)
+            if in_order and not self._over:
                 raise self._broken("the hook did not end")
         finally:
             self._release()
 
-    def _abandon(self) -> None:
-        """End the conversation after an error."""
-        if self._open:
-            self._open = False
-            self._end_input()
-            self._release()
-
-    # For subclasses.
+    # How the hook runs, which `Process` changes.
 
     def _start(self) -> tuple[int, int]:
         """Start the hook. Returns the descriptors to read its output from, and to write its input to."""
-        raise NotImplementedError
+        (stdin, writes), (reads, stdout) = os.pipe(), os.pipe()
+
+        def serve() -> None:
+            assert self._app is not None
+            try:
+                self._app.serve(stdin, stdout)
+            finally:
+                os.close(stdin)
+                os.close(stdout)
+
+        threading.Thread(target=serve, daemon=True).start()
+        return reads, writes
 
     def _end_input(self) -> None:
-        """Close the hook's input."""
-        raise NotImplementedError
+        os.close(self._writes)
 
     def _release(self) -> None:
         """Close everything else."""
-        raise NotImplementedError
+        os.close(self._reads)
 
     def _last_words(self) -> str:
         """Returns the hook's last line on stderr, for an error's message."""
@@ -229,33 +235,6 @@ class Client:
     def _broken(self, what: str) -> BrokenHookError:
         why = f"the hook ended{self._last_words()}" if self._over else f"{what} within {self.timeout:g} s"
         return BrokenHookError(why)
-
-
-class _InMemory(Client):
-    """The app in a thread of this process, behind real pipes."""
-
-    def __init__(self, app: HookApp, timeout: float) -> None:
-        super().__init__(timeout)
-        self._app = app
-
-    def _start(self) -> tuple[int, int]:
-        (stdin, writes), (reads, stdout) = os.pipe(), os.pipe()
-        serve = threading.Thread(target=self._serve, args=(stdin, stdout), daemon=True, name=self._app.name)
-        serve.start()
-        return reads, writes
-
-    def _serve(self, stdin: int, stdout: int) -> None:
-        try:
-            self._app.serve(stdin, stdout)
-        finally:
-            os.close(stdin)
-            os.close(stdout)
-
-    def _end_input(self) -> None:
-        os.close(self._writes)
-
-    def _release(self) -> None:
-        os.close(self._reads)
 
 
 class Process(Client):
@@ -331,7 +310,7 @@ class Process(Client):
 
 def client(app: HookApp, *, timeout: float = TIMEOUT) -> Client:
     """Returns a conversation with this app, which runs in a thread of the test's own process."""
-    return _InMemory(app, timeout)
+    return Client(timeout, app)
 
 
 def process(

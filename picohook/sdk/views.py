@@ -36,11 +36,7 @@ class View:
     def __init_subclass__(cls) -> None:
         for name, kind in cls.__annotations__.items():
             if not kind.startswith("ClassVar"):
-                setattr(cls, name, cls._field(cls._names.get(name, name), kind))
-
-    @classmethod
-    def _field(cls, key: str, kind: str) -> property:
-        return _field(key, EMPTY.get(kind))
+                setattr(cls, name, _field(cls._names.get(name, name), EMPTY.get(kind)))
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.params!r})"

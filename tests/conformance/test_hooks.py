@@ -92,7 +92,7 @@ def test_output_that_a_grandchild_keeps_open_is_not_waited_for(tmp_path):
 
 
 def test_a_command_that_cannot_be_started_is_an_error():
-    with pytest.raises(PicohookError, match="'/nowhere/hook' cannot be started: No such file or directory"):
+    with pytest.raises(PicohookError, match="'/nowhere/hook' cannot be started: /nowhere/hook does not exist"):
         run(["/nowhere/hook"])
 
 

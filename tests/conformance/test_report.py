@@ -114,13 +114,13 @@ def test_junit_of_any_message_is_xml():
         (["conformance"], "Missing argument"),
         (["conformance", "--only", "NO-1", "--", "true"], "there is no 'NO-1'"),
         (["conformance", "--stages", "before_tol", "--", "true"], "there is no 'before_tol'"),
-        (["conformance", "--", "/nowhere/hook"], "'/nowhere/hook' cannot be started: No such file"),
+        (["conformance", "--", "/nowhere/hook"], "'/nowhere/hook' cannot be started: /nowhere/hook does not exist"),
         (
             ["conformance", "--", "no-such-hook"],
-            "'no-such-hook' cannot be started: the PATH has no such program",
+            "'no-such-hook' cannot be started: the command 'no-such-hook' is not on the PATH",
         ),
-        (["conformance", "--", str(ROOT)], "cannot be started: it is a directory"),
-        (["conformance", "--", str(ROOT / "LICENSE")], "it is not executable: chmod +x it, or name its interpreter"),
+        (["conformance", "--", str(ROOT)], f"cannot be started: {ROOT} is a directory"),
+        (["conformance", "--", str(ROOT / "LICENSE")], "is not executable: chmod +x it, or name its interpreter"),
         (["conformance", "--only", "ID-1", "--junit", "/nowhere/x", "--", "true"], "/nowhere/x cannot be written"),
         (["probe", "--show"], "--show needs the REPORT"),
         (["probe", "/nowhere/report"], "Invalid value for REPORT: /nowhere/report cannot be written: No such file"),
@@ -141,7 +141,7 @@ def test_wrong_usage_is_2(arguments, complaint):
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("#!/nowhere/python\n", "the interpreter that its first line names does not exist"),
+        ("#!/nowhere/python\n", "names the interpreter '/nowhere/python', which does not exist"),
         ("x\n", "names no interpreter"),
     ],
 )
