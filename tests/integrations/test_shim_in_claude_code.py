@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from picohook.config import load
-from picohook.ext.vendors.dialects import agent_of
+from picohook.ext.vendors.dialects import vendor_named
 from picohook.ext.vendors.shim.files import HookFile
 from picohook.projects.trust import trust
 
@@ -59,7 +59,7 @@ def project(monkeypatch):
     monkeypatch.setenv("XDG_CONFIG_HOME", str(place / "home"))
     trust(load(place / "picohook.toml", found=True))
     # The user's own entries and the project's ask, with other time limits.
-    vendor = agent_of("claude")
+    vendor = vendor_named("claude")
     HookFile(place / "home/.claude/settings.json", vendor).put_in("claude", 60.0, None)
     HookFile(place / ".claude/settings.json", vendor, place).put_in("claude", 30.0, None)
     (place / "bin").mkdir()

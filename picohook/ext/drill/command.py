@@ -19,7 +19,7 @@ from ...cli.doctor.findings import Finding, Level
 from ...contain.landlock_program import leave_the_network
 from ...errors import PicohookError
 from ...projects.layers import Layers
-from ..vendors.dialects import agent_of
+from ..vendors.dialects import vendor_named
 from .agents import AGENTS
 from .copies import directory_of, handlers, read
 from .ways import WAYS, Drill
@@ -71,7 +71,7 @@ def _drive(made: Drill, names: list[str], *, as_json: bool) -> bool:
     """Try these ways, and print what came of them. Returns whether they are guarded, as far as they can be."""
     if not _is_offline():
         made.notes.append(_ALONE)
-    title, version = agent_of(made.agent.name).title, made.version()
+    title, version = vendor_named(made.agent.name).agent, made.version()
     if version not in made.agent.tried:
         known = ", ".join(made.agent.tried)
         made.notes.append(f"this version is not known: {version or 'it says none'}; its agent was tried as {known}")
@@ -127,4 +127,4 @@ async def offer(_: Layers) -> AsyncIterator[Finding]:
             continue  # the examination of files says so
         if asked:
             message = f"nothing has shown that it asks the hooks in {where}"
-            yield Finding(Level.NOTE, agent_of(agent.name).title, "drill", message, f"picohook drill {agent.name}")
+            yield Finding(Level.NOTE, vendor_named(agent.name).agent, "drill", message, f"picohook drill {agent.name}")

@@ -19,7 +19,7 @@ from pydantic import ValidationError
 from ...config import syntax
 from ...contain.syscalls import CLONE_NEWNS, libc
 from ...errors import PicohookError
-from ..vendors.dialects import agent_of, dialect_of, form_of, rows
+from ..vendors.dialects import rows, vendor_named
 from .agents import filled
 from .alone import recorder
 
@@ -124,11 +124,11 @@ class Copy:
 
     def record(self, document: dict[str, Any], file: str) -> None:
         """Put a recorder in the place of each hook of a document that is asked before a tool."""
-        for at, event, handler in handlers(self.agent, document.get("hooks")):
+        for at, handler in handlers(self.agent, document.get("hooks")):
             kept = {key: value for key, value in handler.items() if key not in _RUN}
             if self._late:
                 kept = {key: one for key, one in kept.items() if not key.startswith("timeout")} | {**self.agent.short}
-            run = self._command(event, handler)
+            run = self._command(handler)
             if run is None:
                 self.notes.append(f"{file}: {at} runs no command: the drill sees only whether it is asked")
             missing = run and [without_programs(word) for word in run]
@@ -138,14 +138,12 @@ class Copy:
             handler.clear()
             handler |= {**kept, "type": "command", "command": shlex.join(program)}
 
-    def _command(self, event: str, handler: Mapping[str, Any]) -> list[str] | None:
+    def _command(self, handler: Mapping[str, Any]) -> list[str] | None:
         """The command of a handler, as the agent runs it; None if it runs none."""
-        form = form_of(self.agent.name)
         try:
-            table = form.handler.model_validate(handler)
+            made = vendor_named(self.agent.name).command_in(handler)
         except ValidationError:
             return None
-        made: dict[str, Any] = form.command(event, table) if table.type == "command" else {"command": ()}
         command: list[str] = [*made.get("command", ("/bin/sh", "-c", made.get("run")))]
         # The agent starts the recorder in a login shell where it has one, so that the hook needs none.
         return ["-c" if word == "-lc" else word for word in command] or None
@@ -161,17 +159,17 @@ def read(path: Path) -> dict[str, Any]:
         raise PicohookError(f"{path} cannot be read: {error}: correct it, since the agent reads it, too") from None
 
 
-def handlers(agent: Agent, hooks: Any) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """The handlers that the agent asks before a tool, each with its place and its event."""
+def handlers(agent: Agent, hooks: Any) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The handlers that the agent asks before a tool, each with its place."""
     for event, entries in hooks.items() if isinstance(hooks, dict) else ():
-        row = dialect_of(agent.name).events.get(event)
+        row = vendor_named(agent.name).events.get(event)
         if row is None or row.stage != "before_tool" or not isinstance(entries, list):
             continue
         for index, entry in enumerate(entries):
             group = entry.get("hooks", [entry]) if isinstance(entry, dict) else ()
             for handler in group if isinstance(group, list) else ():
                 if isinstance(handler, dict):
-                    yield f"{event}[{index}]", event, handler
+                    yield f"{event}[{index}]", handler
 
 
 def codex_hooks(program: str, env: Mapping[str, str], project: Path) -> dict[str, dict[str, Any]]:
@@ -193,7 +191,7 @@ def codex_hooks(program: str, env: Mapping[str, str], project: Path) -> dict[str
 
 def directory_of(agent: Agent) -> Path:
     """The directory of the agent's own settings."""
-    own, moved = Path(agent_of(agent.name).user_file).parts[1], os.environ.get(agent.home)
+    own, moved = Path(vendor_named(agent.name).shim.user_file).parts[1], os.environ.get(agent.home)
     return Path(moved or Path.home(), *((own,) if agent.above or not moved else ()))
 
 

@@ -10,8 +10,8 @@ def _dialect(
 ) -> Dialect:
     return Dialect(
         title,
-        is_meant=Lazy(f"{__name__}.{name}:is_meant"),
-        read=Lazy(f"{__name__}.{name}.file:read"),
+        is_meant=Lazy(f"{__name__}.recognise:{name}"),
+        read=Lazy(f"{__name__}.files.reader:read"),
         section="hooks",
         user_files=user_files,
         project_files=project_files,

@@ -9,7 +9,7 @@ from ...cli import output
 from ...cli.command import App, require_file, seconds
 from ...errors import ConfigError
 from ...projects import layers
-from .dialects import NAMES, agent_of
+from .dialects import NAMES, vendor_named
 from .shim.files import HookFile, hook_file
 
 app = App()
@@ -53,7 +53,7 @@ def shim(
     """
     if vendor not in NAMES:
         raise typer.BadParameter(f"must be one of {', '.join(NAMES)}, not {vendor}")
-    known = agent_of(vendor)
+    known = vendor_named(vendor)
     here = Path.cwd() if project else None
     if config is not None:
         if here is not None:
@@ -69,8 +69,8 @@ def shim(
     output.line(f"{file.path} asks picohook now" if changed else f"{file.path} asks picohook already")
     if changed and file.backup.exists():
         output.line(f"Its backup is {file.backup}")
-    output.line(f"Events: {', '.join(known.events)}")
-    output.line(known.opens)
+    output.line(f"Events: {', '.join(known.asked)}")
+    output.line(known.shim.opens)
     _warn(file, here, config)
 
 
@@ -78,9 +78,9 @@ def _warn(file: HookFile, project: Path | None, config: Path | None) -> None:
     """Warn about reasons why the shim has no effect: hooks that are switched off, and a configuration with mistakes."""
     vendor = file.vendor
     if file.document.get("disableAllHooks") is True:
-        output.warn(f"{file.path}: disableAllHooks is true: {vendor.title} runs no hooks")
+        output.warn(f"{file.path}: disableAllHooks is true: {vendor.agent} runs no hooks")
     try:
-        found = layers.named(config) if config else layers.discover(project, without=vendor.runs)
+        found = layers.named(config) if config else layers.discover(project, without=vendor.shim.runs)
         if config is None:
             found.require_trust()
     except ConfigError as error:
@@ -90,4 +90,4 @@ def _warn(file: HookFile, project: Path | None, config: Path | None) -> None:
         output.warn(str(note))
     unasked = [hook.name for hook in found.hooks if {"before_llm", "after_llm"} & {*hook.stages}]
     if unasked:
-        output.warn(f"{vendor.title} does not ask at before_llm and after_llm: {', '.join(unasked)}")
+        output.warn(f"{vendor.agent} does not ask at before_llm and after_llm: {', '.join(unasked)}")

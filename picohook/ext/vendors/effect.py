@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from ...errors import HookError
 from ...model.decisions import AbortTurn, Deny, Modify, Pause, Retry, Skip
-from .strict import decoded
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ...model.decisions import Decision
     from ...model.payloads import Payload
-    from .contract import Dialect, Failures, HandlerInput, HandlerResult, Rule
+    from .contract import Failures, HandlerInput, HandlerResult, Rule
+    from .vendor import Vendor
 
 Word: TypeAlias = Literal["passes", "approves", "silent", "asks", "changes", "pauses", "denies"]
 
@@ -40,7 +40,7 @@ class Effect(NamedTuple):
 
 
 def effect(
-    dialect: Dialect,
+    dialect: Vendor,
     event: str,
     results: Sequence[tuple[Rule, HandlerResult]],
     handler_input: HandlerInput,
@@ -49,7 +49,7 @@ def effect(
     failures: Failures,
 ) -> Effect:
     """Returns what handlers with these rules and results do to a payload."""
-    answers = [decoded(dialect, event, rule, result, failures) for rule, result in results]
+    answers = [dialect.decode(event, rule, result, failures) for rule, result in results]
     try:
         verdict = dialect.merge(event, answers, handler_input, payload, failures)
     except HookError as error:

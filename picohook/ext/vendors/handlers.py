@@ -31,7 +31,6 @@ from .file_text import file_text
 from .http import filled, post
 from .output import UnreadableError
 from .session_env import SessionEnv
-from .strict import decoded
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Collection, Sequence
@@ -316,8 +315,7 @@ class HandlersHook(QueuedEventsHook):
         for index in indexes:
             own = self._host.reactor.now() + self._group.handlers[index].rule.timeout
             answer = self._decoded(index, await self._run(index, handler_input, min(deadline, own)))
-            if self._dialect.chain is not None:
-                handler_input = self._dialect.chain(self._group.event, handler_input, answer)
+            handler_input = self._dialect.chain(self._group.event, handler_input, answer)
             answers.append(answer)
         return answers, handler_input
 
@@ -334,7 +332,7 @@ class HandlersHook(QueuedEventsHook):
 
     def _decoded(self, index: int, result: HandlerResult) -> HandlerAnswer:
         rule = self._group.handlers[index].rule
-        answer = decoded(self._dialect, self._group.event, rule, result, self.spec.failures)
+        answer = self._dialect.decode(self._group.event, rule, result, self.spec.failures)
         if answer.ignored:
             self._host.log.warning(
                 "ignored a part of its answer", handler=rule.at, at=self._group.event, fields=", ".join(answer.ignored)

@@ -51,21 +51,14 @@ def rust(pattern: str) -> Expression:
     return Expression(pattern)
 
 
-def matches(
-    _event: str,
-    matcher: str,
-    names: Sequence[str],
-    *,
-    expression: Callable[[str], Expression] = javascript,
-    lists: re.Pattern[str] | None = None,
-) -> bool:
+def matches(matcher: str, names: Sequence[str], expression: Callable[[str], Expression], lists: str) -> bool:
     """Whether a matcher matches one of the names: every name, a list with one of them, or an expression.
 
     A matcher of the form `lists` is a list.
     """
     if matcher in {"", "*"}:
         return True
-    if lists is not None and lists.fullmatch(matcher):
+    if lists and re.fullmatch(lists, matcher):
         return not {name.strip() for name in re.split(r"[|,]", matcher)}.isdisjoint(names)
     return any(map(expression(matcher).matches, names))
 

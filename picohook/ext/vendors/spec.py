@@ -13,14 +13,15 @@ from ...model.filters import Filter
 from ...model.payloads import Prompt
 from ...model.spec import HookSpec, Settings
 from .contract import Facts, Failures, Rule
-from .dialects import dialect_of
+from .dialects import vendor_named
 from .tools import ToolAlias  # noqa: TC001 - pydantic reads it at run time
 
 if TYPE_CHECKING:
     from ...model.events import Event
     from ...model.payloads import Payload
     from ...model.spec import Service
-    from .contract import Dialect, HandlerInput
+    from .contract import HandlerInput
+    from .vendor import Vendor
 
 HOOK: Lazy[Any] = Lazy("picohook.ext.vendors.handlers:HandlersHook")
 
@@ -89,9 +90,9 @@ class Selection(Filter):
     """Whether a call is refused if handlers may read another argument of it than the tool does."""
 
     @property
-    def contract(self) -> Dialect:
-        """The dialect itself."""
-        return dialect_of(self.dialect)
+    def contract(self) -> Vendor:
+        """The contract of the vendor."""
+        return vendor_named(self.dialect)
 
     @property
     def rules(self) -> tuple[Rule, ...]:

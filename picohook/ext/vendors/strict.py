@@ -15,7 +15,7 @@ from .contract import HandlerAnswer
 from .output import UnreadableError
 
 if TYPE_CHECKING:
-    from .contract import Dialect, Failures, HandlerResult, Rule
+    from .contract import Failures, HandlerResult, Rule
 
 _REFUSALS: dict[str, tuple[Any, ...]] = {
     "permissiondecision": ("deny", "ask", "defer"),
@@ -33,16 +33,13 @@ A script may write them in other letters, too: as `permission_decision`, or `Den
 """
 
 
-def decoded(dialect: Dialect, event: str, rule: Rule, result: HandlerResult, failures: Failures) -> HandlerAnswer:
-    """Returns the answer in a handler's result."""
-    answer = dialect.decode(event, rule, result, failures)
-    if not dialect.events[event].gate:
-        return answer
+def checked(title: str, rule: Rule, result: HandlerResult, failures: Failures, answer: HandlerAnswer) -> HandlerAnswer:
+    """Returns the answer of a gate; a failure or a denial in its place if the answer may be a refusal."""
     of_model = rule.kind == "prompt"
     decides = answer.verdict not in {"", "allow"} or answer.ends is not None or answer.failure is not None
     if not decides and (of_model or failures == "strict"):
         try:
-            _require_own_words(dialect.title, result.stdout if result.stdout.strip() else result.stderr)
+            _require_own_words(title, result.stdout if result.stdout.strip() else result.stderr)
         except HookReplyError as error:
             answer = HandlerAnswer(failure=error)
     unread = isinstance(answer.failure, UnreadableError) or (of_model and isinstance(answer.failure, HookReplyError))

@@ -7,6 +7,8 @@ A hook file is written for its vendor's tools. Without this table, a guard of `B
 from __future__ import annotations
 
 import os.path
+import tomllib
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic import Field
@@ -14,76 +16,22 @@ from pydantic import Field
 from ...model.spec import Settings
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-_FILE = ("path", "file", "filename", "filePath", "filepath", "absolute_path", "target_file")
+    from collections.abc import Mapping, Sequence
 
 
 class Tool(NamedTuple):
     """One tool: its names in different systems, and the names of each of its fields."""
 
-    names: tuple[str, ...]
+    names: Sequence[str]
     """In lower case."""
-    fields: Mapping[str, tuple[str, ...]]
+    fields: Mapping[str, Sequence[str]] = {}
     needed: str = ""
     """The field without which a guard sees nothing of a call."""
 
 
-TOOLS: dict[str, Tool] = {
-    "Bash": Tool(
-        (
-            "bash",
-            "shell",
-            "execute",
-            "run_shell_command",
-            "runterminalcommand",
-            "run_in_terminal",
-            "run_terminal_cmd",
-            "execute_bash",
-            "execute_command",
-            "run_command",
-            "run_commands",
-            "local_shell",
-            "exec_command",
-            "shell_command",
-            "run_terminal_command",
-            "terminal",
-        ),
-        {"command": ("cmd", "script", "command_line", "commandLine")},
-        needed="command",
-    ),
-    "Read": Tool(
-        ("read", "view", "read_file", "readfile", "fs_read", "open_file"), {"file_path": _FILE}, needed="file_path"
-    ),
-    "Write": Tool(
-        ("write", "create", "write_file", "writefile", "write_to_file", "create_file", "fs_write"),
-        {"file_path": _FILE, "content": ("contents", "text", "file_text")},
-        needed="file_path",
-    ),
-    "Edit": Tool(
-        (
-            "edit",
-            "replace",
-            "edit_file",
-            "editfiles",
-            "str_replace",
-            "str_replace_editor",
-            "str_replace_based_edit_tool",
-            "apply_patch",
-        ),
-        {
-            "file_path": _FILE,
-            "old_string": ("old_str", "old_text", "old"),
-            "new_string": ("new_str", "new_text", "new"),
-        },
-        needed="file_path",
-    ),
-    "Glob": Tool(("glob", "find_files", "file_search"), {"pattern": ("glob",)}),
-    "Grep": Tool(("grep", "search_file_content", "grep_search"), {"pattern": ("query", "regex")}),
-    "WebFetch": Tool(("webfetch", "web_fetch", "fetch", "fetchurl"), {"url": ("uri", "link")}, needed="url"),
-    "WebSearch": Tool(("websearch", "web_search", "google_web_search"), {"query": ("q",)}),
-    "Agent": Tool(("agent", "task", "spawn_agent", "subagent"), {}),
-    "TodoWrite": Tool(("todowrite", "todo_write", "update_todo", "write_todos"), {}),
+TOOLS = {
+    name: Tool(**row)
+    for name, row in tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")).items()
 }
 """The tools that systems have in common, by Claude Code's names for them and for their fields."""
 
@@ -127,6 +75,12 @@ class ShownCall(NamedTuple):
             own: self.given[own] if own in self.given and field in self.input and self.input[field] == value else value
             for own, (field, value) in named.items()
         }
+
+
+def server_of(tool: str) -> tuple[str, str] | None:
+    """The server of a tool `mcp__SERVER__TOOL`, and its name there; None for any other tool."""
+    server, _, name = tool.removeprefix("mcp__").partition("__")
+    return (server, name) if tool.startswith("mcp__") and name else None
 
 
 def known_name(tool: str, aliases: Mapping[str, ToolAlias]) -> str:

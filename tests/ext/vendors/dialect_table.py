@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from picohook import Timeouts, ToolCall
-from picohook.config.document import Config
+from picohook import ToolCall
 from picohook.ext.vendors import extension
 from picohook.ext.vendors.contract import Facts
-from picohook.ext.vendors.dialects import NAMES, dialect_of, form_of
+from picohook.ext.vendors.dialects import NAMES, vendor_named
+from picohook.ext.vendors.files.settings import places
 from picohook.ext.vendors.tools import TOOLS
 
 PAGE = Path(__file__).parents[3] / "docs/reference/dialects.md"
@@ -24,34 +24,25 @@ def reasons(unsupported):
     return "; ".join(f"`{name}`: {why}" for name, why in unsupported.items())
 
 
-def settings(form, dialect):
+def settings(dialect):
     """What a handler may set, and what it finds in its environment."""
-    supported = [kind for kind, why in form.types.items() if not why]
-    found = {variable: None for file in FILES for variable in form.places(config_of(file)).env}
-    for event in dialect.events:
-        handler_input = dialect.encode(event, ToolCall(tool="bash"), Facts(session="s"))
-        found |= dict.fromkeys(handler_input.env if handler_input is not None else ())
-    yield f"\nA handler is of type {code(supported)}, and may have {code(sorted(form.keys - {'type'}))}."
+    supported = [kind for kind, why in dialect.files.types.items() if not why]
+    found = {variable: None for file in FILES for variable in places(dialect, Path("/p") / file, Path("/p")).env}
+    found |= dict.fromkeys(dialect.env)
+    yield f"\nA handler is of type {code(supported)}, and may have {code(sorted({*dialect.files.keys} - {'type'}))}."
     only = (
         ", some of them only in plugins" if any("PLUGIN" in name or name == "extensionPath" for name in found) else ""
     )
     yield f"Its environment has {code(found)}{only}."
 
 
-def config_of(file):
-    path = Path("/p") / file
-    place = {"path": path, "project": path.parent, "work": path.parent}
-    return Config(**place, dialect="", digest="", found=False, timeouts=Timeouts())
-
-
 def rows(name):
-    dialect = dialect_of(name)
+    dialect = vendor_named(name)
     yield f"## {dialect.title}\n"
     yield f"The contract is that of {dialect.title} {dialect.version}.\n"
     yield f"All handlers read {code(dialect.common)}, and may write {code(dialect.answers)}."
-    form = form_of(name)
-    yield from settings(form, dialect)
-    unsupported = {f"type {kind}": why for kind, why in form.types.items() if why}
+    yield from settings(dialect)
+    unsupported = {f"type {kind}": why for kind, why in dialect.files.types.items() if why}
     yield "\nDifferences:\n"
     yield from (f"- `{name}`: {why}" for name, why in {**unsupported, **dialect.unsupported}.items())
     yield "\n| Event | Asked at | Matcher | Reads | Writes | A block | Differences |"
@@ -77,9 +68,9 @@ def names():
     yield f"| The host's tool, in any case | {' | '.join(vendor.title for vendor in extension.dialects.values())} |"
     yield "|---" * (len(NAMES) + 1) + "|"
     for tool in TOOLS.values():
-        shown = (name_in(dialect_of(name), tool.names[0]) for name in NAMES)
+        shown = (name_in(vendor_named(name), tool.names[0]) for name in NAMES)
         yield f"| {code(tool.names)} | {' | '.join(f'`{name}`' for name in shown)} |"
-    shown = (name_in(dialect_of(name), "mcp__db__query") for name in NAMES)
+    shown = (name_in(vendor_named(name), "mcp__db__query") for name in NAMES)
     yield f"| `mcp__db__query`, the tool of a server | {' | '.join(f'`{name}`' for name in shown)} |"
     yield ""
 

@@ -8,8 +8,7 @@ from typing import Any
 from picohook import Compaction, Finish, LLMRequest, LLMResponse, Meta, Prompt, ToolCall, ToolResult, ToolReturn
 from picohook.errors import HookError
 from picohook.ext.vendors.contract import Facts, HandlerResult, Rule
-from picohook.ext.vendors.dialects import dialect_of
-from picohook.ext.vendors.strict import decoded
+from picohook.ext.vendors.dialects import vendor_named
 
 FACTS = Facts(cwd="/project", project="/project", session="s0")
 META = Meta(session_key="s1", turn_id="t1")
@@ -58,14 +57,14 @@ def permission(verdict: str, **fields: Any) -> dict[str, Any]:
 
 def verdict_of(event: str, *said: Said, dialect: str = "claude", failures: Any = "strict", payload: Any = None) -> Any:
     """The verdict of these handlers. Raises the failure that decides."""
-    contract = dialect_of(dialect)
+    contract = vendor_named(dialect)
     payload = payload or PAYLOADS[contract.events[event].stage]
     told = contract.encode(event, payload, FACTS)
     assert told is not None
     answers = []
     for one in said:
-        answers.append(decoded(contract, event, one.rule, one.ran, failures))
-        if contract.chain is not None and one.rule.in_order:
+        answers.append(contract.decode(event, one.rule, one.ran, failures))
+        if one.rule.in_order:
             told = contract.chain(event, told, answers[-1])
     return contract.merge(event, answers, told, payload, failures)
 

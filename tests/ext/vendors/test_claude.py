@@ -24,10 +24,10 @@ from picohook import (
 )
 from picohook.errors import HookCrashedError, HookReplyError, HookTimeoutError
 from picohook.ext.vendors.contract import Facts, Rule
-from picohook.ext.vendors.dialects import dialect_of
+from picohook.ext.vendors.dialects import vendor_named
 from picohook.model.decisions import APPROVE, CONTINUE
 
-CLAUDE = dialect_of("claude")
+CLAUDE = vendor_named("claude")
 COMMON = {"session_id": "s1", "transcript_path": "", "cwd": "/project", "permission_mode": "default", "prompt_id": "t1"}
 CALL = {"tool_name": "Bash", "tool_input": {"command": "ls"}}
 TURN = Meta(session_key="s1", turn_id="t2", parent_turn_id="t1", agent_id="reviewer")

@@ -11,12 +11,12 @@ from rows import each
 from picohook import AbortTurn, Deny, Finish, Host, Modify, Prompt, Retry, ToolCall, ToolResult, ToolReturn
 from picohook.config import load
 from picohook.errors import HookReplyError
-from picohook.ext.vendors.dialects import dialect_of
+from picohook.ext.vendors.dialects import vendor_named
 from picohook.model.decisions import APPROVE, CONTINUE
 from picohook.projects import layers
 from picohook.projects.trust import covered
 
-CODEX = dialect_of("codex")
+CODEX = vendor_named("codex")
 COMMON = {"session_id": "s1", "transcript_path": None, "cwd": "/project", "model": "", "permission_mode": "default"}
 
 

@@ -27,14 +27,14 @@ from picohook import (
 from picohook.config import load
 from picohook.errors import HookCrashedError, HookError, HookReplyError, HookTimeoutError
 from picohook.ext.vendors.contract import Facts, Rule
-from picohook.ext.vendors.dialects import dialect_of
+from picohook.ext.vendors.dialects import vendor_named
 from picohook.model.decisions import APPROVE, CONTINUE
 from picohook.model.events import Event
 from picohook.projects import layers
 from picohook.projects.source import Source
 from picohook.projects.trust import covered
 
-COPILOT = dialect_of("copilot")
+COPILOT = vendor_named("copilot")
 WHEN = "2026-11-23T10:00:00+00:00"
 NOW = Facts(cwd="/project", project="/project", now=WHEN)
 CAMEL = {"sessionId": "s1", "timestamp": 1795428000000, "cwd": "/project"}

@@ -30,12 +30,12 @@ from picohook.config import load
 from picohook.config.dialects import name_of
 from picohook.errors import HookReplyError
 from picohook.ext.vendors.contract import Facts, Rule
-from picohook.ext.vendors.dialects import dialect_of
+from picohook.ext.vendors.dialects import vendor_named
 from picohook.model.decisions import CONTINUE
 from picohook.projects import layers
 from picohook.projects.trust import covered
 
-GEMINI = dialect_of("gemini")
+GEMINI = vendor_named("gemini")
 COMMON = {"session_id": "s1", "transcript_path": "", "cwd": "/project", "timestamp": "2026-11-23T10:00:00+00:00"}
 NOW = Facts(cwd="/project", project="/project", now=COMMON["timestamp"])
 ASKED = LLMRequest(

@@ -12,7 +12,7 @@ from pure import META, Said, verdict_of
 from picohook import Modify, Prompt, ToolCall
 from picohook.errors import HookError
 from picohook.ext.vendors.contract import Facts, Rule
-from picohook.ext.vendors.dialects import dialect_of
+from picohook.ext.vendors.dialects import vendor_named
 from picohook.model.decisions import Continue
 
 sys.path.append(str(Path(__file__).parents[2] / "agents"))
@@ -59,7 +59,7 @@ def test_A18_no_answer_lets_a_call_run_that_the_program_does_not_make(name, even
 @pytest.mark.parametrize(("name", "event"), MATCHED)
 def test_A18_a_handler_is_asked_about_each_call_that_the_program_asks_it_about(name, event):
     program = BY_NAME[name].at(event)
-    dialect = dialect_of(program.dialect)
+    dialect = vendor_named(program.dialect)
     made = {"shell": program.call("c1", "ls"), "write": program.call_of_write("c2", "a")}
     calls = {name: ToolCall(tool=tool, arguments=arguments, meta=META) for name, (_, tool, arguments) in made.items()}
     for matcher in MATCHERS:
@@ -73,12 +73,12 @@ def test_A18_a_handler_is_asked_about_each_call_that_the_program_asks_it_about(n
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
 def test_the_record_and_the_dialect_are_of_the_pinned_version(program):
     assert SEEN[program.name]["version"] == program.version
-    assert program.version in dialect_of(program.dialect).version
+    assert program.version in vendor_named(program.dialect).version
 
 
 @pytest.mark.parametrize("name", ["claude", "codex"])
 def test_A18_a_matcher_counts_for_nothing_at_a_prompt_and_one_that_cannot_be_read_matches(name):
-    dialect = dialect_of(name)
+    dialect = vendor_named(name)
     told = dialect.encode("UserPromptSubmit", Prompt(prompt="hello", meta=META), Facts())
     assert dialect.select(
         "UserPromptSubmit", [Rule(at="h", matcher="["), Rule(at="h", matcher="Other")], told, Facts()

@@ -10,7 +10,7 @@ from dialect_table import PAGE, whole
 
 import picohook
 from picohook.ext.vendors import extension
-from picohook.ext.vendors.dialects import NAMES, agent_of, dialect_of, form_of
+from picohook.ext.vendors.dialects import NAMES, vendor_named
 from picohook.model.stages import STAGES
 from picohook.wire import words
 
@@ -22,25 +22,25 @@ def test_the_page_is_what_the_dialects_are():
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_event_is_done_by_a_stage_or_says_why_not(name):
-    dialect = dialect_of(name)
+    dialect = vendor_named(name)
     for event, row in dialect.events.items():
         assert row.supported is not bool(row.why), event
         assert row.stage in {"", *STAGES}, event
         assert row.kind in {"", *words.EVENT_KINDS}, event
 
 
-def test_each_dialect_has_a_contract_a_form_of_its_files_and_a_shim():
-    for name, vendor in extension.dialects.items():
-        assert (form_of(name).dialect, dialect_of(name).title) == (name, vendor.title)
-        assert name in agent_of(name).runs
+def test_each_vendor_has_a_table_with_its_title_and_runs_its_own_files():
+    for name, row in extension.dialects.items():
+        vendor = vendor_named(name)
+        assert (vendor.title, name in vendor.shim.runs) == (row.title, True)
 
 
 def test_a_dialect_imports_nothing_that_starts_processes():
     package = Path(picohook.__file__).parent
     vendors = package / "ext" / "vendors"
     paths = [path for name in NAMES for path in (vendors / name).glob("*.py")]
-    assert len(paths) > 30
-    for path in [vendors / "contract.py", *(path for path in paths if path.stem not in {"file", "shim"})]:
+    assert len(paths) > 10
+    for path in [vendors / "contract.py", vendors / "vendor.py", *paths]:
         depth = len(path.relative_to(package).parts)  # this many dots lead out of the package
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.ImportFrom) and node.level == depth:
@@ -50,4 +50,4 @@ def test_a_dialect_imports_nothing_that_starts_processes():
 
 
 def test_claude_codes_events_are_all_there():
-    assert len(dialect_of("claude").events) == 33
+    assert len(vendor_named("claude").events) == 33

@@ -13,7 +13,7 @@ from rows import each
 from picohook import AbortTurn, Deny, Host, Modify, Timeouts, ToolCall, foreign_hooks
 from picohook.errors import HookError, HookTimeoutError
 from picohook.ext.vendors.contract import Facts, Rule
-from picohook.ext.vendors.dialects import dialect_of
+from picohook.ext.vendors.dialects import vendor_named
 from picohook.model.decisions import CONTINUE
 
 ALLOW, DENY = json.dumps(permission("allow")), json.dumps(permission("deny", permissionDecisionReason="no"))
@@ -85,7 +85,7 @@ def test_trap_output_that_is_nearly_an_answer(stdout, outcome):
 )
 def test_trap_matchers_mean_other_things_in_other_systems(matcher, tool, claude, codex):
     found = []
-    for contract in map(dialect_of, ("claude", "codex")):
+    for contract in map(vendor_named, ("claude", "codex")):
         told = contract.encode("PreToolUse", ToolCall(tool=tool), FACTS)
         found.append(bool(contract.select("PreToolUse", [Rule(at="h", matcher=matcher)], told, FACTS)))
     assert found == [claude, codex]
@@ -197,20 +197,22 @@ def test_trap_output_of_a_handler_of_copilot(said, outcome):
     ],
 )
 def test_trap_matchers_of_copilot_match_the_whole_name(event, matcher, matches):
-    contract = dialect_of("copilot")
+    contract = vendor_named("copilot")
     told = contract.encode(event, ToolCall(tool="Write"), FACTS)
     assert contract.select(event, [Rule(at="h", matcher=matcher)], told, FACTS) == ([0] if matches else [])
 
 
 def test_trap_copilots_tool_arguments_are_an_object():
-    told = dialect_of("copilot").encode("preToolUse", CALL, FACTS)
+    told = vendor_named("copilot").encode("preToolUse", CALL, FACTS)
     assert told.stdin["toolArgs"] == {"command": "ls"}
 
 
 def test_trap_a_turn_of_copilot_that_was_kept_from_ending_has_a_flag():
     blocked = FACTS.__class__(cwd="/", blocks=1)
     for event in ("agentStop", "Stop"):
-        assert dialect_of("copilot").encode(event, PAYLOADS["before_finish"], blocked).stdin["stop_hook_active"] is True
+        assert (
+            vendor_named("copilot").encode(event, PAYLOADS["before_finish"], blocked).stdin["stop_hook_active"] is True
+        )
 
 
 # Cursor.
@@ -253,9 +255,9 @@ def test_trap_a_rewrite_that_asks_is_what_is_approved_in_cursor():
 
 def test_trap_inputs_and_outputs_of_cursor_are_json_in_texts():
     server = ToolCall(tool="mcp__db__query", arguments={"sql": "select 1"})
-    told = dialect_of("cursor").encode("beforeMCPExecution", server, FACTS)
+    told = vendor_named("cursor").encode("beforeMCPExecution", server, FACTS)
     assert told.stdin["tool_input"] == '{"sql": "select 1"}'
-    told = dialect_of("cursor").encode("postToolUse", PAYLOADS["after_tool"], FACTS)
+    told = vendor_named("cursor").encode("postToolUse", PAYLOADS["after_tool"], FACTS)
     assert isinstance(told.stdin["tool_output"], str)
 
 
@@ -279,7 +281,7 @@ def test_trap_inputs_and_outputs_of_cursor_are_json_in_texts():
     ],
 )
 def test_trap_matchers_of_gemini_and_cursor_want_their_own_names(dialect, event, matcher, tool, matches):
-    contract = dialect_of(dialect)
+    contract = vendor_named(dialect)
     told = contract.encode(event, ToolCall(tool=tool, arguments={"command": "ls"}), FACTS)
     assert bool(contract.select(event, [Rule(at="h", matcher=matcher)], told, FACTS)) is matches
 
@@ -289,7 +291,7 @@ def test_trap_matchers_of_gemini_and_cursor_want_their_own_names(dialect, event,
     [("gemini", "AfterAgent", "stop_hook_active", [False, True, True]), ("cursor", "stop", "loop_count", [0, 1, 2])],
 )
 def test_trap_the_second_round_reads_that_it_is_the_second(dialect, event, field, values):
-    contract = dialect_of(dialect)
+    contract = vendor_named(dialect)
     rounds = [contract.encode(event, PAYLOADS["before_finish"], Facts(blocks=count)) for count in range(3)]
     assert [told.stdin[field] for told in rounds] == values
 

@@ -10,15 +10,15 @@ from ....config.problems import quoted
 from ....model.payloads import ToolCall
 from ....wire.extras import how_to_install
 from ..contract import Facts, Rule
-from ..dialects import dialect_of
 from ..tools import TOOLS, known_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from ..contract import Dialect, Row
-    from .form import FileSettings, Form
+    from ..vendor import Vendor
+    from ..vendor_table import Row
     from .handler_table import HandlerTable
+    from .settings import FileSettings
 
 LONGEST_TIMEOUT = 3600.0
 """Seconds of a timeout above which milliseconds were probably meant."""
@@ -26,11 +26,11 @@ SHORTEST = 100.0
 """Milliseconds of a timeout up to which seconds were probably meant."""
 
 
-def mistake(form: Form, event: str, table: HandlerTable) -> str:
+def mistake(vendor: Vendor, event: str, table: HandlerTable) -> str:
     """The mistake in a handler; empty without one."""
-    if table.type not in form.types:
-        return f"{quoted(table.type)} is not a type of handler ({', '.join(form.types)})"
-    if event in form.only_commands and table.type in {"http", "prompt", "agent"}:
+    if table.type not in vendor.files.types:
+        return f"{quoted(table.type)} is not a type of handler ({', '.join(vendor.files.types)})"
+    if event in vendor.files.only_commands and table.type in {"http", "prompt", "agent"}:
         return f"is of type {table.type}, and {event} runs only commands"
     needed = {"command": table.command, "http": table.url, "prompt": table.prompt}.get(table.type, "-")
     if not needed.strip():
@@ -39,7 +39,7 @@ def mistake(form: Form, event: str, table: HandlerTable) -> str:
         return "holds a NUL character"
     if table.type == "http" and not re.match(r"https?://[^/\s]", table.url):
         return f"{quoted(table.url)} is not a URL"
-    if table.type == "http" and (why := form.check_url(event, table.url)):
+    if table.type == "http" and (why := vendor.url_problem(event, table.url)):
         return f"{quoted(table.url)} {why}"
     if table.only_if:
         from ..permission_rule import is_rule  # few files have one
@@ -49,12 +49,12 @@ def mistake(form: Form, event: str, table: HandlerTable) -> str:
     return ""
 
 
-def why_unsupported(form: Form, settings: FileSettings, table: HandlerTable) -> str:
+def why_unsupported(vendor: Vendor, settings: FileSettings, table: HandlerTable) -> str:
     """The reason why a handler cannot be run; empty if it can."""
-    if form.types[table.type]:
-        return form.types[table.type]
-    if table.cannot_run:
-        return table.cannot_run
+    if vendor.files.types[table.type]:
+        return vendor.files.types[table.type]
+    if table.is_for_windows:
+        return "it has a command for PowerShell alone"
     allowed = settings.allowed_urls
     if table.type == "http" and allowed is not None and not any(_fits(one, table.url) for one in allowed):
         return "its URL is not in allowedHttpHookUrls"
@@ -63,15 +63,17 @@ def why_unsupported(form: Form, settings: FileSettings, table: HandlerTable) -> 
     return ""
 
 
-def setting_warnings(form: Form, event: str, row: Row, table: HandlerTable, entry: Mapping[str, Any]) -> Iterator[str]:
+def setting_warnings(
+    vendor: Vendor, event: str, row: Row, table: HandlerTable, entry: Mapping[str, Any]
+) -> Iterator[str]:
     """Yields warnings about settings of a handler that probably do not do what their author means."""
-    title = dialect_of(form.dialect).title
+    unit = vendor.files.unit
     for key in entry:
-        if key not in form.keys:
-            yield f"{key}: picohook does not know this setting of {title}, and ignores it"
-    if table.timeout is not None and form.unit == 1.0 and table.timeout > LONGEST_TIMEOUT:
+        if key not in vendor.files.keys:
+            yield f"{key}: picohook does not know this setting of {vendor.title}, and ignores it"
+    if table.timeout is not None and unit == 1.0 and table.timeout > LONGEST_TIMEOUT:
         yield f"timeout: {table.timeout:g} is in seconds, not in milliseconds"
-    if table.timeout is not None and form.unit < 1.0 and table.timeout <= SHORTEST:
+    if table.timeout is not None and unit < 1.0 and table.timeout <= SHORTEST:
         yield f"timeout: {table.timeout:g} is in milliseconds, not in seconds"
     if table.once:
         yield "once: it has an effect only in a skill"
@@ -85,7 +87,7 @@ def setting_warnings(form: Form, event: str, row: Row, table: HandlerTable, entr
         yield f"url: it needs httpx: {how_to_install('openai')}"
 
 
-def meant_tool(dialect: Dialect, event: str, matcher: str) -> str:
+def meant_tool(vendor: Vendor, event: str, matcher: str) -> str:
     """A warning about a matcher that names a tool in another vendor's form or as a permission rule, and so never matches."""
     words = re.split(r"[|,]", matcher.partition("(")[0])
     meant = next((name for word in words if (name := known_name(word.strip(), {})) in TOOLS), "")
@@ -94,11 +96,11 @@ def meant_tool(dialect: Dialect, event: str, matcher: str) -> str:
     rules = [Rule(at="", matcher=matcher)]
     names = {}
     for tool in TOOLS:
-        told = dialect.encode(event, ToolCall(tool=tool), Facts())
-        if told is not None and dialect.select(event, rules, told, Facts()):
+        told = vendor.encode(event, ToolCall(tool=tool), Facts())
+        if told is not None and vendor.select(event, rules, told, Facts()):
             return ""
-        names[tool] = told and told.stdin[dialect.events[event].matched]
-    return f"{matcher} matches no tool of {dialect.title} (did you mean {names[meant]}?)" if names[meant] else ""
+        names[tool] = told and told.stdin[vendor.events[event].matched]
+    return f"{matcher} matches no tool of {vendor.title} (did you mean {names[meant]}?)" if names[meant] else ""
 
 
 def _fits(pattern: str, url: str) -> bool:

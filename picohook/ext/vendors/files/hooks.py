@@ -9,15 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 from ....model.spec import HookSpec, OnFailure, Timeouts
 from ..spec import GroupSpec, HandlerSpec, Selection
+from .settings import places
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from ....config.document import Config
-    from ..contract import Row, Rule
+    from ..contract import Rule
     from ..foreign_file import ForeignFile
     from ..spec import Handler
-    from .form import Form
+    from ..vendor import Vendor
+    from ..vendor_table import Row
     from .handler_table import HandlerTable
 
 _VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)\})", re.ASCII)
@@ -28,16 +30,16 @@ _SAFE = re.compile(r"[\w@%+:,./= -]*")
 class HookMaker:
     """Makes the hooks of one file."""
 
-    def __init__(self, form: Form, config: Config, options: ForeignFile) -> None:
-        self._form, self._config, self._options = form, config, options
-        self._places = form.places(config)
+    def __init__(self, name: str, vendor: Vendor, config: Config, options: ForeignFile) -> None:
+        self._name, self._vendor, self._config, self._options = name, vendor, config, options
+        self._places = places(vendor, config.path, config.work)
 
-    def ordinary(self, event: str, table: HandlerTable, rule: Rule) -> HandlerSpec:
+    def ordinary(self, table: HandlerTable, rule: Rule) -> HandlerSpec:
         """Returns the ordinary hook of a handler."""
         options = self._options
         what: dict[str, Any] = {}
         if rule.kind == "command":
-            what = self._form.command(event, _substituted(table, self._places.env))
+            what = self._vendor.command(self._substituted(table))
         elif rule.kind == "prompt":
             what = {"prompt": table.prompt, "model": table.model}
         elif rule.kind == "http":
@@ -61,7 +63,7 @@ class HookMaker:
 
     def _own_env(self, table: HandlerTable) -> dict[str, str]:
         """The handler's own variables, in which references to variables that it inherits are replaced."""
-        if not self._form.expands_env:
+        if not self._vendor.files.expands_env:
             return table.env
         inherited = self._inherits
         known = {name: value for name, value in os.environ.items() if inherited is True or name in (inherited or ())}
@@ -70,6 +72,15 @@ class HookMaker:
             name: _VARIABLE.sub(lambda found: known.get(found[1] or found[2], ""), value)
             for name, value in table.env.items()
         }
+
+    def _substituted(self, table: HandlerTable) -> HandlerTable:
+        """The handler with the `${...}` of its directories replaced.
+
+        A path with characters that are special to a shell stays a variable, which the shell takes from the environment.
+        """
+        env = self._places.env.items()
+        named = {f"${{{name}}}": value for name, value in env if table.args is not None or _SAFE.fullmatch(value)}
+        return table.with_texts({**self._vendor.files.templates, **named})
 
     def group(self, event: str, row: Row, handlers: Sequence[Handler]) -> GroupSpec:
         """Returns the hook of the chain for the handlers of an event."""
@@ -82,7 +93,7 @@ class HookMaker:
             stages.append("before_prompt")  # the texts of handlers in the background come there
         denies = row.gate and options.failures == "strict"
         return GroupSpec(
-            name=f"{self._form.dialect}:{event}",
+            name=f"{self._name}:{event}",
             stages=tuple(stages),
             observe=(row.kind,) if row.kind else (),
             timeout=longest,
@@ -95,7 +106,7 @@ class HookMaker:
             failures=options.failures,
             file=str(self._config.path),
             filter=Selection(
-                dialect=self._form.dialect,
+                dialect=self._name,
                 event=event,
                 handlers=tuple(handlers),
                 project=str(self._places.project),
@@ -104,21 +115,6 @@ class HookMaker:
                 strict=denies,
             ),
         )
-
-
-def _substituted(table: HandlerTable, env: Mapping[str, str]) -> HandlerTable:
-    """The handler with the `${...}` of its directories replaced.
-
-    A path with characters that are special to a shell stays a variable, which the shell takes from the environment.
-    """
-    command, args = table.command, table.args
-    for name, value in env.items():
-        if args is not None:
-            command = command.replace(f"${{{name}}}", value)
-            args = tuple(arg.replace(f"${{{name}}}", value) for arg in args)
-        elif _SAFE.fullmatch(value):
-            command = command.replace(f"${{{name}}}", value)
-    return table.model_copy(update={"command": command, "args": args})
 
 
 def in_order(groups: Sequence[GroupSpec], events: Sequence[str]) -> list[GroupSpec]:

@@ -11,10 +11,10 @@ from ....config import dialects, files, syntax
 from ....config.document import Config
 from ....config.problems import Problems, dotted
 from ....model.spec import Timeouts
-from ..dialects import form_of, vendor_of
+from ..dialects import dialect_in
 from ..foreign_file import ForeignFile
 from .hooks import with_room
-from .reader import read_with
+from .reader import read
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -33,26 +33,26 @@ def read_files(named: Sequence[ForeignFile], problems: Problems, config: Config,
         own = Problems(str(path))
         document, _ = syntax.parse(files.read(path, own), dialects.suffix_of(path), own)
         path = Path(os.path.realpath(path.parent)) / path.name
-        dialect = table.dialect or vendor_of(document, path)
+        dialect = table.dialect or dialect_in(document, path)
         if dialect is None:
             problems.fail(
                 ("foreign", index, "file"), "does not show which agent's hooks it has", 'set dialect = "claude"'
             )
-        read = read_with(form_of(dialect), document, own, replace(config, path=path, work=config.project), table)
+        made = read(document, own, replace(config, path=path, work=config.project, dialect=dialect), table)
         own.check()
         new = {}
-        for hook in read.hooks:
+        for hook in made.hooks:
             name, number = hook.name, 2
             while name in names:
                 name, number = f"{hook.name}-{number}", number + 1
             names.add(name)
             new[hook.name] = name
-            key_paths[name] = dotted(("foreign", index)) + f" {read.key_paths[hook.name]}"
+            key_paths[name] = dotted(("foreign", index)) + f" {made.key_paths[hook.name]}"
         hooks += [
             hook.model_copy(update={"name": new[hook.name], "after": tuple(new[other] for other in hook.after)})
-            for hook in read.hooks
+            for hook in made.hooks
         ]
-        warnings += [f"{dotted(('foreign', index))} {warning}" for warning in read.warnings]
+        warnings += [f"{dotted(('foreign', index))} {warning}" for warning in made.warnings]
     return replace(
         config,
         hooks=tuple(hooks),
@@ -80,5 +80,5 @@ def foreign_hooks(
     )
     table = ForeignFile(file=str(path), dialect=dialect, failures=failures, tools=dict(tools or {}))
     problems = Problems(str(path))
-    read = read_files([table], problems, config, taken=())
-    return [hook.model_copy(update={"source": str(path)}) for hook in read.hooks]
+    made = read_files([table], problems, config, taken=())
+    return [hook.model_copy(update={"source": str(path)}) for hook in made.hooks]

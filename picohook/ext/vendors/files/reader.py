@@ -9,30 +9,27 @@ from ....config.checks import validate
 from ....config.problems import Problems, dotted, meant, quoted
 from ....model.expressions import ADVICE
 from ..contract import Rule
-from ..dialects import dialect_of
+from ..dialects import vendor_named
 from ..foreign_file import ForeignFile
 from ..shim_entry import is_shim
 from ..spec import Handler
 from .checks import meant_tool, mistake, setting_warnings, why_unsupported
-from .handler_table import GroupTable
+from .handler_table import GroupTable, HandlerTable
 from .hooks import HookMaker, in_order, with_room
+from .settings import file_settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from ....config.document import Config
     from ....config.problems import KeyPath
-    from ..contract import Row
     from ..spec import GroupSpec
-    from .form import Form
-    from .handler_table import HandlerTable
+    from ..vendor_table import Row
 
 
-def read_with(
-    form: Form, document: Mapping[str, Any], problems: Problems, config: Config, options: ForeignFile | None = None
-) -> Config:
-    """Returns the configuration with the hooks of a hook file."""
-    reader = FileReader(form, config, options or ForeignFile(file=str(config.path)), problems, document)
+def read(document: Mapping[str, Any], problems: Problems, config: Config, options: ForeignFile | None = None) -> Config:
+    """Returns the configuration with the hooks of a hook file, which is in the configuration's dialect."""
+    reader = FileReader(config, options or ForeignFile(file=str(config.path)), problems, document)
     hooks = reader.read(document.get("hooks"))
     return replace(
         config,
@@ -47,14 +44,12 @@ def read_with(
 class FileReader:
     """Reads one file into hooks, one for each event."""
 
-    def __init__(
-        self, form: Form, config: Config, options: ForeignFile, problems: Problems, document: Mapping[str, Any]
-    ) -> None:
-        self._form, self._config, self._options, self._problems = form, config, options, problems
-        self._dialect = dialect_of(form.dialect)
-        self._hooks = HookMaker(form, config, options)
-        self._rows: Mapping[str, Row] = self._dialect.events
-        self.settings = form.settings(document)
+    def __init__(self, config: Config, options: ForeignFile, problems: Problems, document: Mapping[str, Any]) -> None:
+        self._config, self._options, self._problems = config, options, problems
+        self._vendor = vendor_named(config.dialect)
+        self._hooks = HookMaker(config.dialect, self._vendor, config, options)
+        self._rows: Mapping[str, Row] = self._vendor.events
+        self.settings = file_settings(self._vendor, document)
         self.warnings = list(self.settings.warnings)
 
     def read(self, hooks: Any) -> list[GroupSpec]:
@@ -71,7 +66,7 @@ class FileReader:
         if self.settings.off:
             self.warnings.append(f"{self.settings.off}: no hook will run")
             return []
-        events = {name: entries for name, entries in (hooks or {}).items() if name not in self._form.not_events}
+        events = {name: entries for name, entries in (hooks or {}).items() if name not in self._vendor.files.not_events}
         groups = (self._group(event, entries) for event, entries in events.items())
         return in_order([group for group in groups if group is not None], list(self._rows))
 
@@ -94,7 +89,7 @@ class FileReader:
         at: KeyPath = ("hooks", event)
         row = self._rows.get(event)
         if row is None:
-            self._wrong(at, f"is not an event of {self._dialect.title}", meant(event, self._rows))
+            self._wrong(at, f"is not an event of {self._vendor.title}", meant(event, self._rows))
             return None
         if not isinstance(entries, list):
             self._wrong(at, f"must be a list, not {quoted(entries)}")
@@ -114,7 +109,7 @@ class FileReader:
 
     def _handlers(self, event: str, row: Row, entry: Any, at: KeyPath) -> Iterator[Handler]:
         """Yields the handlers of an entry, which is a group or a handler."""
-        layout = self._form.layout
+        layout = self._vendor.files.layout
         is_handler = isinstance(entry, dict) and (layout == "handlers" or (layout == "both" and "hooks" not in entry))
         if is_handler:
             own = {key: value for key, value in entry.items() if key != "matcher"}
@@ -126,17 +121,19 @@ class FileReader:
             return
         matcher = group.matcher or ""
         matches_all = matcher.strip() in {"", "*", "**"}
-        warning = self._form.matcher_warning(matcher)
-        if not matches_all and (why := self._form.matcher_problem(event, matcher)):
+        warning = self._vendor.matcher_warning(matcher)
+        if not matches_all and (why := self._vendor.matcher_problem(event, matcher)):
             warning = f"{matcher} matches everything, because it cannot be read: {why} ({ADVICE})"
         if matcher not in {"", "*"} and row.supported and not row.matched:
             warning = f"{event} ignores it: its handlers always run"
         elif not warning and row.stage in {"before_tool", "approve_tool"} and row.matched.startswith("tool"):
-            warning = meant_tool(self._dialect, event, matcher)
+            warning = meant_tool(self._vendor, event, matcher)
         if warning:
             self.warnings.append(f"{dotted((*at, 'matcher'))}: {warning}")
-        self.warnings += [f"{dotted((*at, key))}: is ignored" for key in entry if key not in self._form.group_keys]
-        in_order = self._form.in_order or (group.in_order and "sequential" in self._form.group_keys)
+        self.warnings += [
+            f"{dotted((*at, key))}: is ignored" for key in entry if key not in self._vendor.files.group_keys
+        ]
+        in_order = self._vendor.files.in_order or (group.in_order and "sequential" in self._vendor.files.group_keys)
         for index, table in enumerate(group.hooks):
             where = at if is_handler else (*at, "hooks", index)
             handler = self._handler(event, row, matcher, table, where)
@@ -147,21 +144,24 @@ class FileReader:
     def _handler(self, event: str, row: Row, matcher: str, entry: Any, at: KeyPath) -> Handler | None:
         if isinstance(entry, dict) and any(map(is_shim, entry.values())):
             return None  # picohook would ask itself
-        form, problems = self._form, Problems(str(self._config.path))
-        known = {key: entry[key] for key in entry if key in form.keys} if isinstance(entry, dict) else entry
-        table = validate(form.handler, known, problems, at)
-        if table is None:
+        vendor, problems = self._vendor, Problems(str(self._config.path))
+        known = vendor.files.known(entry) if isinstance(entry, dict) else entry
+        table = validate(HandlerTable, known, problems, at)
+        for key in vendor.files.required if table is not None else ():
+            if key not in entry:
+                problems.add((*at, key), "is missing")
+        if table is None or problems.found:
             self._reject(problems)
             return None
-        wrong = mistake(form, event, table)
+        wrong = mistake(vendor, event, table)
         if wrong:
             self._wrong(at, wrong)
             return None
         if (table.name or table.command) in self.settings.disabled:
             self.warnings.append(f"{dotted(at)}: it is switched off by its name, so it never runs")
             return None
-        self.warnings += [f"{dotted(at)}: {warning}" for warning in setting_warnings(form, event, row, table, entry)]
-        why = why_unsupported(form, self.settings, table)
+        self.warnings += [f"{dotted(at)}: {warning}" for warning in setting_warnings(vendor, event, row, table, entry)]
+        why = why_unsupported(vendor, self.settings, table)
         if why and row.supported:
             open_or_not = "in strict it denies" if row.gate and row.supported else "it never runs"
             lets = open_or_not if self._options.failures == "strict" else "it never runs"
@@ -172,27 +172,30 @@ class FileReader:
         allowed = self.settings.allowed_env
         return Handler(
             rule=rule,
-            spec=self._hooks.ordinary(event, table, rule),
+            spec=self._hooks.ordinary(table, rule),
             headers=table.headers,
             header_env=tuple(name for name in table.header_env if allowed is None or name in allowed),
         )
 
     def _rule(self, event: str, matcher: str, table: HandlerTable, at: KeyPath, why: str) -> Rule:
         """The rule of a handler. `why` says why it cannot be run."""
-        form = self._form
-        longest = form.longest_timeouts.get(event, float("inf"))
-        timeout = form.timeout(table.type, event) if table.timeout is None else table.timeout * form.unit
+        files = self._vendor.files
+        longest = files.longest_timeouts.get(event, float("inf"))
+        default = files.timeouts.get(event, files.timeouts.get(table.type, files.timeout))
+        timeout = default if table.timeout is None else table.timeout * files.unit
+        if table.timeout_sec is not None:
+            timeout = table.timeout_sec
         return Rule(
             at=dotted(at),
             kind="unsupported" if why else table.type,  # type: ignore[arg-type] # a supported type
             matcher=matcher,
             only_if=table.only_if,
-            timeout=max(min(timeout, longest), form.shortest_timeout),
-            identity=form.identity(table),
+            timeout=max(min(timeout, longest), files.shortest_timeout),
+            identity=f"{table.name}:{table.command}" if files.once_each else "",
             context_limit=table.context_limit,
             in_background=(table.in_background or table.rewakes) and not why,
             blocks_on_failure=table.blocks_on_failure,
-            most_blocks=table.most_blocks,
+            most_blocks=table.most_blocks if "most_blocks" in table.model_fields_set else files.most_blocks,
             continues_on_block=table.continues_on_block,
             why=why,
         )

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from ....calls.tool_call import DecidedCall
     from ....host import Host
     from ....model.decisions import Decision, Outcome
-    from .vendor import AgentEvent, VendorAgent
+    from ..vendor import Vendor
+    from .telling import AgentEvent
 
 MOST_REMEMBERED = 4096
 """The number of calls that are remembered until their tools have run, and of turns."""
@@ -36,7 +37,7 @@ _Key = tuple[str, str]
 class Decider:
     """Asks the hooks of one host, and remembers the calls that they have decided on."""
 
-    def __init__(self, host: Host, vendor: VendorAgent) -> None:
+    def __init__(self, host: Host, vendor: Vendor) -> None:
         self._host, self._vendor = host, vendor
         self._decided: OrderedDict[_Key, DecidedCall] = OrderedDict()
         self._blocks: OrderedDict[str, int] = OrderedDict()
@@ -94,7 +95,7 @@ class Decider:
 
         def go_on(paused: Outcome[ToolCall]) -> Decision:
             reason = paused.reason or "a hook asks for a person"
-            if not self._vendor.asks:
+            if not self._vendor.shim.asks:
                 return Deny(f"it has to be approved by a person, and this agent does not let hooks ask: {reason}")
             reasons.append(reason)
             return CONTINUE
@@ -110,7 +111,7 @@ class Decider:
         why = ""
         if now.tool != call.tool:
             why = f"a hook replaced {call.tool} with {now.tool}, and this agent cannot run another tool"
-        elif reasons and changed is not None and not self._vendor.asks_about_changed:
+        elif reasons and changed is not None and not self._vendor.shim.asks_about_changed:
             why = "a hook changed this call, another asks for a person, and this agent may run it unchanged"
         if why:
             ended(self._host, now, ToolResult(for_llm=why, is_error=True), 0)

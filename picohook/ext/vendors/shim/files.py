@@ -12,9 +12,10 @@ from ....config import dialects, syntax, user_places
 from ....errors import PicohookError
 from .. import shim_entry
 from . import client
+from .telling import entry
 
 if TYPE_CHECKING:
-    from .vendor import VendorAgent
+    from ..vendor import Vendor
 
 BACKUP = ".before-picohook"
 SHORTER = 10.0
@@ -22,27 +23,27 @@ SHORTER = 10.0
 _COMMANDS = ("command", "bash")
 
 
-def hook_file(vendor: VendorAgent, project: Path | None) -> Path:
+def hook_file(vendor: Vendor, project: Path | None) -> Path:
     """The vendor's hook file: that of a project, or the user's own. Raises `ConfigError`."""
     if project is not None:
-        return project / vendor.project_file
-    moved = os.environ.get(vendor.home) if vendor.home else None
+        return project / vendor.shim.project_file
+    moved = os.environ.get(vendor.shim.home) if vendor.shim.home else None
     if moved:
-        return Path(moved, *Path(vendor.user_file).parts[2:])
-    return user_places.expanded(vendor.user_file)
+        return Path(moved, *Path(vendor.shim.user_file).parts[2:])
+    return user_places.expanded(vendor.shim.user_file)
 
 
 class HookFile:
     """The hook file of a vendor's agent."""
 
-    def __init__(self, path: Path, vendor: VendorAgent, project: Path | None = None) -> None:
+    def __init__(self, path: Path, vendor: Vendor, project: Path | None = None) -> None:
         """Read the file of a project, or the user's own. Raises `PicohookError`, also if it cannot be edited."""
         self.vendor = vendor
         self._project = project
         self._file = SettingsFile(path, BACKUP, own=project is None, below=project)
         self.path, self.backup = self._file.path, self._file.backup
         self._commented = dialects.suffix_of(path) == ".jsonc"
-        data = self._file.data or f"{encoded(dict(vendor.file), '  ')}\n".encode()
+        data = self._file.data or f"{encoded(dict(vendor.shim.file), '  ')}\n".encode()
         self._json, self._hooks = self._parsed(self.path, data)
         self.document: dict[str, Any] = self._json.document
 
@@ -50,14 +51,13 @@ class HookFile:
         """Write an entry for each event after the user's own. Returns whether the file has changed. Raises `PicohookError`."""
         own = _without(self._hooks)
         hooks = dict(own)
-        for event, entry in self.vendor.events.items():
-            seconds = min(timeout, entry.longest)
+        for event, row in self.vendor.asked.items():
+            seconds = min(timeout, row.longest)
             time_limit = max(seconds - SHORTER, seconds * 0.75)
-            about = [name, event, entry.on_failure, f"{time_limit:g}", *([str(config.absolute())] if config else [])]
+            about = [name, event, row.on_failure, f"{time_limit:g}", *([str(config.absolute())] if config else [])]
             program = [sys.executable, "-I", "-S", client.__file__] if self._project is None else shim_entry.ANYWHERE
-            command = shim_entry.shim_command(program, about, 1 if entry.on_failure == "pass" else 2)
-            shown = int(seconds) if seconds.is_integer() else seconds
-            hooks[event] = [*own.get(event, []), self.vendor.entry(event, entry, command, shown)]
+            command = shim_entry.shim_command(program, about, 1 if row.on_failure == "pass" else 2)
+            hooks[event] = [*own.get(event, []), entry(self.vendor, event, command, seconds)]
         if hooks == self._hooks:
             return False
         clean = self._file.data if own == self._hooks else None
@@ -72,7 +72,7 @@ class HookFile:
         own, before = _without(self._hooks), self._file.before
         if own == self._hooks:
             return False
-        first, comments = {**self.vendor.file, "hooks": {}}, []
+        first, comments = {**self.vendor.shim.file, "hooks": {}}, []
         if before is not None:
             was, hooks = self._parsed(self.backup, before)
             first, comments = {**was.document, "hooks": hooks}, was.comments()
@@ -95,7 +95,7 @@ class HookFile:
         hooks = document.get("hooks", {}) if isinstance(document, dict) else None
         if not isinstance(hooks, dict) or not all(isinstance(entries, list) for entries in hooks.values()):
             raise PicohookError(
-                f"{path} is not a hook file of {self.vendor.title}: `hooks` has to be a table with a list for each event"
+                f"{path} is not a hook file of {self.vendor.agent}: `hooks` has to be a table with a list for each event"
             )
         return text, {event: entries for event, entries in hooks.items() if entries}
 

@@ -18,7 +18,7 @@ from ....rpc.listening_socket import ListeningSocket
 from ....wire import written_files
 from ....wire.text import explain
 from ..alone import ask_host
-from ..dialects import agent_of
+from ..dialects import vendor_named
 from .server import IDLE, Sessions, ShimHost, ShimServer
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from anyio.abc import TaskStatus
 
-    from .vendor import VendorAgent
+    from ..vendor import Vendor
 
 
 def main() -> None:
@@ -46,7 +46,7 @@ def main() -> None:
 
     try:
         os.chdir(project)
-        work = partial(serve, key, path, agent_of(vendor), project, config, ready=partial(tell, b"ready"))
+        work = partial(serve, key, path, vendor_named(vendor), project, config, ready=partial(tell, b"ready"))
         anyio.run(work, backend_options={"use_uvloop": has_uvloop()})
     except PicohookError as error:
         tell(str(error).encode("utf-8", "replace")[:60_000])
@@ -56,15 +56,15 @@ def main() -> None:
         raise
 
 
-def host_of(vendor: VendorAgent, project: str, config: str) -> Host:
+def host_of(vendor: Vendor, project: str, config: str) -> Host:
     """The host with the hooks of this configuration, or of those found. Raises `ConfigError`."""
-    return Host.from_config(config) if config else Host.discover(project, without=vendor.runs)
+    return Host.from_config(config) if config else Host.discover(project, without=vendor.shim.runs)
 
 
 async def serve(
     key: str,
     path: str,
-    vendor: VendorAgent,
+    vendor: Vendor,
     project: str,
     config: str,
     *,
@@ -74,7 +74,7 @@ async def serve(
     """Serve until no client has come for a while. Calls `ready` when it listens. Raises `PicohookError` if it cannot start."""
     async with host_of(vendor, project, config) as host:
         notes = _note(key)  # before a client can find the socket
-        began = None if config else Sessions(notes, vendor.title, project, partial(_projects, host)).began
+        began = None if config else Sessions(notes, vendor.agent, project, partial(_projects, host)).began
         behind = ShimHost(host, vendor, host.reloader.source.changed, began)
         listening = await ListeningSocket.at_path(path, "the shim's socket")
         server = ShimServer(listening, behind.answer, key, Log())

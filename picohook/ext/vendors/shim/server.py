@@ -22,6 +22,7 @@ from .. import dialogue
 from ..alone.ask_host import GREETING, MOST_BYTES_OF_EVENT
 from ..dialogue import Dialogue
 from .deciding import Decider
+from .telling import read_event, session_of, show
 
 if TYPE_CHECKING:
     import socket
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from ....host import Host
     from ....observe.log import Log
     from ....rpc.listening_socket import ListeningSocket
-    from .vendor import VendorAgent
+    from ..vendor import Vendor
 
 FORGOTTEN = 30 * 86400.0
 """Seconds after which the directory of a session that asks nothing is forgotten."""
@@ -78,7 +79,7 @@ class ShimHost:
     """Answers the events of one vendor's agent in one project."""
 
     def __init__(
-        self, host: Host, vendor: VendorAgent, changed: Callable[[], bool], began: Callable[[str], str] | None = None
+        self, host: Host, vendor: Vendor, changed: Callable[[], bool], began: Callable[[str], str] | None = None
     ) -> None:
         """`changed` says whether the host's configuration has changed.
 
@@ -108,7 +109,7 @@ class ShimHost:
             if any(question.environment.get(name) != os.environ.get(name) for name in self._names):
                 return ShimReply("again")
             event = self._event(question)
-            session = event.get(self._vendor.fields.session)
+            session = session_of(self._vendor, question.event, event)
             if self._began is not None and isinstance(session, str) and (other := self._began(session)):
                 return ShimReply("elsewhere", os.fsencode(other))
             await self._require_current()
@@ -132,12 +133,12 @@ class ShimHost:
                 return same.reply
         asked = self._asked[key] = _Asked()
         try:
-            agent_event = self._vendor.read(question.event, event, question.cwd)
+            agent_event = read_event(self._vendor, question.event, event, question.cwd)
             cwd = event.get("cwd")
             stands = cwd if isinstance(cwd, str) and os.path.isabs(cwd) else question.cwd
-            dialogue.CURRENT.set(Dialogue(self._vendor.title, self._vendor.asks, stands))
+            dialogue.CURRENT.set(Dialogue(self._vendor.agent, self._vendor.shim.asks, stands))
             answer = await self._decider.answer(agent_event)
-            output = self._vendor.show(question.event, answer, agent_event)
+            output = show(self._vendor, question.event, answer, agent_event)
             asked.reply = ShimReply("done", encode(output) if output else b"")
             # A later call with neither an id nor a time may be another one that is equal.
             lasts = "timestamp" in event or getattr(agent_event.payload, "tool_call_id", "") is not None
@@ -155,8 +156,8 @@ class ShimHost:
             raise PicohookError(f"the event is not JSON: {error}") from None
         if not isinstance(event, dict):
             raise PicohookError("the event is not a JSON object")
-        if question.event not in self._vendor.events:
-            raise PicohookError(f"{question.event} is not an event of the shim for {self._vendor.title}")
+        if question.event not in self._vendor.asked:
+            raise PicohookError(f"{question.event} is not an event of the shim for {self._vendor.agent}")
         named = event.get("hook_event_name", question.event)
         if not isinstance(named, str) or named.lower() != question.event.lower():
             raise PicohookError(f"the event names itself {named}, and its entry is for {question.event}")

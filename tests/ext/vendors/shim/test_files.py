@@ -17,7 +17,7 @@ from picohook import PicohookError
 from picohook.cli.settings_files import JsonText
 from picohook.config import load
 from picohook.ext.vendors.command import app
-from picohook.ext.vendors.dialects import NAMES, agent_of
+from picohook.ext.vendors.dialects import NAMES, vendor_named
 from picohook.ext.vendors.shim import client
 from picohook.ext.vendors.shim_entry import CLIENTS, OWN_PATH, is_shim
 
@@ -70,27 +70,27 @@ def commands_in(entries):
 class TestEachVendor:
     def test_it_has_one_entry_an_event_and_nothing_else(self, shim, project, vendor):
         shim(vendor, "--project")
-        known = agent_of(vendor)
-        written = json.loads((project / known.project_file).read_text())
-        assert {**written, "hooks": {}} == {**known.file, "hooks": {}}
-        assert list(written["hooks"]) == list(known.events)
+        known = vendor_named(vendor)
+        written = json.loads((project / known.shim.project_file).read_text())
+        assert {**written, "hooks": {}} == {**known.shim.file, "hooks": {}}
+        assert list(written["hooks"]) == list(known.asked)
         for event, entries in written["hooks"].items():
             (command,) = commands_in(entries)
             shell, option, script, name, *words = shlex.split(command)
             assert (shell, option, name) == ("sh", "-c", "picohook")
             assert ' picohook shim-client "$@" ||' in script
-            assert words[:3] == [vendor, event, known.events[event].on_failure]
-            assert 0 < float(words[3]) < min(300.0, known.events[event].longest)
+            assert words[:3] == [vendor, event, known.asked[event].on_failure]
+            assert 0 < float(words[3]) < min(300.0, known.asked[event].longest)
 
     def test_a_projects_file_names_nothing_of_this_machine_and_a_users_file_runs_this_python(
         self, shim, project, vendor
     ):
         (project / "a b.toml").write_text("")
         shim(vendor, "--project")
-        text = (project / agent_of(vendor).project_file).read_text()
+        text = (project / vendor_named(vendor).shim.project_file).read_text()
         assert [name for name in (str(project), sys.executable, sys.prefix, client.__file__) if name in text] == []
         shim(vendor, "--config", "a b.toml")
-        own = json.loads((project.parent / "home" / agent_of(vendor).user_file.removeprefix("~/")).read_text())
+        own = json.loads((project.parent / "home" / vendor_named(vendor).shim.user_file.removeprefix("~/")).read_text())
         for entries in own["hooks"].values():
             words = shlex.split(commands_in(entries)[0])
             assert words[2].startswith(f'{sys.executable} -I -S {client.__file__} "$@" ||')
@@ -109,13 +109,13 @@ class TestEachVendor:
         if script is not None:
             (tmp_path / "bin" / "picohook").write_text(f"#!/bin/sh\n{script}\n")
             (tmp_path / "bin" / "picohook").chmod(0o755)
-        written = json.loads((project / agent_of(vendor).project_file).read_text())
+        written = json.loads((project / vendor_named(vendor).shim.project_file).read_text())
         for event, entries in written["hooks"].items():
             done = subprocess.run(
                 commands_in(entries), shell=True, env={"PATH": str(tmp_path / "bin")}, capture_output=True, text=True,
                 stdin=subprocess.DEVNULL, check=False,
             )  # fmt: skip
-            assert done.returncode == (1 if agent_of(vendor).events[event].on_failure == "pass" else 2)
+            assert done.returncode == (1 if vendor_named(vendor).asked[event].on_failure == "pass" else 2)
             assert "is it installed?" in done.stderr
             assert not done.stdout
 
@@ -128,7 +128,7 @@ class TestEachVendor:
             f"#!{sys.executable}\nimport os, sys\nprint(os.environ['{OWN_PATH}'])\nsys.exit(2)\n"
         )
         (tmp_path / "bin" / "picohook").chmod(0o755)
-        written = json.loads((project / agent_of(vendor).project_file).read_text())
+        written = json.loads((project / vendor_named(vendor).shim.project_file).read_text())
         command = commands_in(next(iter(written["hooks"].values())))
         env = {"PATH": f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}", "PYTHONPATH": ":/own"}
         done = subprocess.run(command, shell=True, env=env, cwd=project, capture_output=True, text=True, check=False)
@@ -136,7 +136,7 @@ class TestEachVendor:
         assert done.stdout == ":/own\n"
 
     def test_a_second_time_changes_nothing_and_removal_leaves_nothing(self, shim, project, vendor):
-        file = project / agent_of(vendor).project_file
+        file = project / vendor_named(vendor).shim.project_file
         shim(vendor, "--project")
         before = file.read_bytes()
         assert "asks picohook already" in shim(vendor, "--project")
@@ -150,7 +150,7 @@ class TestEachVendor:
         outside = project.parent / "outside"
         outside.mkdir()
         (outside / "own.json").write_text(OWN)
-        file = project / agent_of(vendor).project_file
+        file = project / vendor_named(vendor).shim.project_file
         if linked == "directory":
             (project / file.relative_to(project).parts[0]).symlink_to(outside)
         else:
@@ -165,7 +165,7 @@ class TestEachVendor:
         assert not any(is_shim(command) for file in project.rglob("*.json") for command in [file.read_text()])
 
     def test_a_link_of_the_user_stays_one(self, shim, project, vendor):
-        file = project.parent / "home" / agent_of(vendor).user_file.removeprefix("~/")
+        file = project.parent / "home" / vendor_named(vendor).shim.user_file.removeprefix("~/")
         kept = project.parent / "home/dotfiles/settings"
         (kept / ".git").mkdir(parents=True)
         file.parent.parent.mkdir(parents=True, exist_ok=True)
@@ -181,7 +181,7 @@ class TestEachVendor:
 
     def test_the_users_own_file_is_written_without_project(self, shim, project, vendor):
         shim(vendor)
-        assert (project.parent / "home" / agent_of(vendor).user_file.removeprefix("~/")).is_file()
+        assert (project.parent / "home" / vendor_named(vendor).shim.user_file.removeprefix("~/")).is_file()
         assert list(project.iterdir()) == []
 
 
@@ -287,7 +287,7 @@ class TestCommentsInASettingsFileOfGemini:
         own = JsonText(text).document
         assert {**JsonText(edited).document, "hooks": 0} == {**own, "hooks": 0}
         assert edited.count("\r") == (edited.count("\n") if "\r" in text else 0)
-        assert list(JsonText(edited).document["hooks"]) == list(agent_of("gemini").events)
+        assert list(JsonText(edited).document["hooks"]) == list(vendor_named("gemini").asked)
         assert [hook.name for hook in load(file).hooks] == []
         shim("gemini", "--project", "--remove")
         assert file.read_bytes() == text.encode()
@@ -363,10 +363,3 @@ def test_a_home_directory_that_is_not_named_whole_is_refused(shim, project, monk
     monkeypatch.setenv("HOME", ".")
     assert "HOME does not name a directory by its whole path" in shim("claude", fails=True)
     assert not [*project.iterdir()]
-
-
-def test_a_vendor_without_an_agent_for_the_shim_is_refused_with_the_module_that_is_missing(shim, monkeypatch):
-    monkeypatch.setitem(sys.modules, "picohook.ext.vendors.cursor.shim", None)
-    assert shim("cursor", fails=True) == (
-        "the shim does not know Cursor: there is no module picohook.ext.vendors.cursor.shim"
-    )

@@ -15,7 +15,7 @@ import pytest
 from picohook import AbortTurn, Continue, Deny, FunctionHook, Host, Modify, Notes, Pause, Respond, Retry
 from picohook.config import load
 from picohook.ext.vendors.alone import ask_host
-from picohook.ext.vendors.dialects import agent_of
+from picohook.ext.vendors.dialects import vendor_named
 from picohook.ext.vendors.shim import server
 from picohook.ext.vendors.shim.host import host_of
 from picohook.ext.vendors.shim.server import Sessions, ShimHost, ShimReply, ShimRequest, ShimServer
@@ -43,7 +43,7 @@ def ask(tmp_path, monkeypatch):
     async def ask(stages, *questions, vendor="claude", events=None):
         hook = FunctionHook("h", stages, **({"on_event": events.append} if events is not None else {}))
         async with Host([hook]) as host:
-            shim_host = ShimHost(host, agent_of(vendor), lambda: False)
+            shim_host = ShimHost(host, vendor_named(vendor), lambda: False)
             replies = [await shim_host.answer(one) for one in questions]
         shown = [
             (reply.status, json.loads(reply.out or b"{}") if reply.status == "done" else reply.out.decode())
@@ -110,7 +110,7 @@ class TestDecisions:
             replies.append(await shim_host.answer(call(**fields)))
 
         async with Host([FunctionHook("h", {"before_tool": look})]) as host:
-            shim_host = ShimHost(host, agent_of("claude"), lambda: False)
+            shim_host = ShimHost(host, vendor_named("claude"), lambda: False)
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(client, shim_host)
                 await begun.wait()
@@ -142,7 +142,7 @@ class TestDecisions:
             replies.append(await shim_host.answer(call()))
 
         async with Host([FunctionHook("h", {"before_tool": look})]) as host, anyio.create_task_group() as tasks:
-            shim_host = ShimHost(host, agent_of("claude"), lambda: False)
+            shim_host = ShimHost(host, vendor_named("claude"), lambda: False)
             async with anyio.create_task_group() as first:
                 first.start_soon(client, shim_host)
                 await begun.wait()
@@ -167,7 +167,7 @@ class TestDecisions:
         pausing = FunctionHook("pausing", before_tool(Pause("may it?")), priority=1)
         other = FunctionHook("other", {refusing: lambda _: Deny("no")}, priority=2)
         async with Host([pausing, other]) as host:
-            shim_host = ShimHost(host, agent_of("claude"), lambda: False)
+            shim_host = ShimHost(host, vendor_named("claude"), lambda: False)
             said = json.loads((await shim_host.answer(call())).out)["hookSpecificOutput"]
         assert (said["permissionDecision"], said["permissionDecisionReason"].rpartition(": ")[2]) == ("deny", "no")
 
@@ -187,7 +187,7 @@ class TestDecisions:
                 asked = call(event=event)
                 if vendor == "copilot":
                     asked = ShimRequest(vendor, event, "/", {}, b'{"toolName": "bash", "toolArgs": {"command": "ls"}}')
-                shim_host = ShimHost(host, agent_of(vendor), lambda: False)
+                shim_host = ShimHost(host, vendor_named(vendor), lambda: False)
                 told[vendor] = await shim_host.answer(asked)
         claude = json.loads(told["claude"].out)["hookSpecificOutput"]
         assert (claude["permissionDecision"], claude["updatedInput"]) == ("ask", {"command": "pwd -P"})
@@ -345,7 +345,7 @@ class TestTheConfiguration:
         trust.trust(load(project / "picohook.toml", found=True))
 
     async def test_a_changed_one_is_used_once_it_is_trusted_and_refused_before(self, project):
-        vendor = agent_of("claude")
+        vendor = vendor_named("claude")
         async with host_of(vendor, str(project), "") as host:
             shim_host = ShimHost(host, vendor, host.reloader.source.changed)
             assert b"denied by hook: no" in (await shim_host.answer(call())).out
@@ -359,7 +359,7 @@ class TestTheConfiguration:
             assert b"denied by hook: n" in (await shim_host.answer(call())).out
 
     async def test_a_trusted_one_that_is_gone_is_a_refusal_until_its_trust_is_taken_back(self, project):
-        vendor = agent_of("claude")
+        vendor = vendor_named("claude")
         async with host_of(vendor, str(project), "") as host:
             shim_host = ShimHost(host, vendor, host.reloader.source.changed)
             (project / "picohook.toml").unlink()
@@ -373,7 +373,7 @@ class TestTheConfiguration:
         (project / ".claude").mkdir()
         settings = {"hooks": {"PreToolUse": [{"hooks": [{"type": "command", "command": "false"}]}]}}
         (project / ".claude/settings.json").write_text(json.dumps(settings))
-        async with host_of(agent_of("claude"), str(project), "") as host:
+        async with host_of(vendor_named("claude"), str(project), "") as host:
             assert [hook.name for hook in host.hooks] == ["g"]
 
     async def test_another_value_of_a_variable_that_its_hooks_inherit_needs_another_host(self, project, monkeypatch):
@@ -381,7 +381,7 @@ class TestTheConfiguration:
         (project / "own.toml").write_text(
             "[hooks.g]\npython = 'guard:decide'\nstages = ['before_tool']\ninherit_env = ['TOKEN']\n"
         )
-        vendor = agent_of("claude")
+        vendor = vendor_named("claude")
         async with host_of(vendor, str(project), str(project / "own.toml")) as host:
             shim_host = ShimHost(host, vendor, host.reloader.source.changed)
             assert (await shim_host.answer(call()._replace(environment={"TOKEN": "2"}))).status == "again"
@@ -399,7 +399,7 @@ class TestASession:
         async def answered(directory, question, vendor="claude", projects=()):
             sessions = Sessions(str(tmp_path / "sockets"), vendor, directory, lambda: map(Path, projects))
             async with Host([FunctionHook("h", before_tool(Deny(directory)))]) as host:
-                shim_host = ShimHost(host, agent_of(vendor), lambda: False, sessions.began)
+                shim_host = ShimHost(host, vendor_named(vendor), lambda: False, sessions.began)
                 reply = await shim_host.answer(question)
                 assert await shim_host.answer(question) == reply
             return reply
@@ -446,7 +446,7 @@ class TestASession:
 
 async def test_an_agent_without_any_hook_is_told_so_at_its_start():
     async with Host() as host:
-        reply = await ShimHost(host, agent_of("claude"), lambda: False).answer(question("SessionStart"))
+        reply = await ShimHost(host, vendor_named("claude"), lambda: False).answer(question("SessionStart"))
     assert b"no hook was found, so nothing is guarded" in reply.out
 
 

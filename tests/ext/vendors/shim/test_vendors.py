@@ -9,7 +9,8 @@ import pytest
 
 from picohook import Prompt, ToolCall, ToolResult, ToolReturn
 from picohook.ext.vendors.contract import Facts, HandlerAnswer, HandlerResult, Rule
-from picohook.ext.vendors.dialects import NAMES, agent_of, dialect_of
+from picohook.ext.vendors.dialects import NAMES, vendor_named
+from picohook.ext.vendors.shim.telling import read_event, show
 from picohook.model.decisions import AbortTurn, Continue, Deny, Modify, Retry
 from picohook.model.payloads import Finish, Meta
 
@@ -27,34 +28,36 @@ class Agent:
     """One of the agents, played by its adapter."""
 
     def __init__(self, name: str) -> None:
-        self.vendor, self.dialect = agent_of(name), dialect_of(name)
+        self.vendor = vendor_named(name)
 
     def event(self, at):
         """Its event for a stage. Tests of a stage that a vendor does not have are left out for it."""
-        name = next((name for name, entry in self.vendor.events.items() if entry.at == at and not entry.failed), None)
+        name = next(
+            (name for name, entry in self.vendor.asked.items() if entry.at == at and entry.results != "failed"), None
+        )
         if name is None:
             assert at != "before_tool", "an agent that asks before no tool needs no shim"
-            pytest.skip(f"{self.vendor.title} does not tell of {at}")
+            pytest.skip(f"{self.vendor.agent} does not tell of {at}")
         return name
 
     def tells(self, event, payload):
         """What the agent sends about a payload."""
-        told = self.dialect.encode(event, payload, FACTS)
+        told = self.vendor.encode(event, payload, FACTS)
         assert told is not None
         return told
 
     def asked(self, event, payload):
-        return self.vendor.read(event, json.loads(json.dumps(self.tells(event, payload).stdin)), "/work")
+        return read_event(self.vendor, event, json.loads(json.dumps(self.tells(event, payload).stdin)), "/work")
 
     def does(self, at, answer, payload=None):
         """What the agent does with an answer about a payload."""
         event, payload = self.event(at), payload or PAYLOADS[at]
-        shown = self.vendor.show(event, answer, self.asked(event, payload))
+        shown = show(self.vendor, event, answer, self.asked(event, payload))
         ran = HandlerResult(stdout=json.dumps(shown) if shown else "")
-        said = self.dialect.decode(event, Rule(at="x"), ran, "strict")
+        said = self.vendor.decode(event, Rule(at="x"), ran, "strict")
         assert said.failure is None
         assert said.ignored == ()
-        return self.dialect.merge(event, [said], self.tells(event, payload), payload, "strict")
+        return self.vendor.merge(event, [said], self.tells(event, payload), payload, "strict")
 
 
 @pytest.fixture(params=NAMES)
@@ -66,8 +69,8 @@ def agent(request):
 
 class TestWhatIsRead:
     def test_each_event_is_asked_at_the_stage_of_its_dialect(self, agent):
-        for event, entry in agent.vendor.events.items():
-            row = agent.dialect.events[event]
+        for event, entry in agent.vendor.asked.items():
+            row = agent.vendor.events[event]
             assert entry.at in {row.stage, row.kind, "session_start"}
             assert (entry.at == "session_start") is (event.lower() == "sessionstart")
 
@@ -90,7 +93,7 @@ class TestWhatIsRead:
         assert (asked.result.for_llm, asked.result.is_error, asked.arguments["command"]) == ("a secret", False, "ls")
 
     def test_a_failure_is_an_error(self, agent):
-        event = next((name for name, entry in agent.vendor.events.items() if entry.failed), None)
+        event = next((name for name, entry in agent.vendor.asked.items() if entry.results == "failed"), None)
         if event is None:
             assert agent.name in {"codex", "gemini"}  # which tell of no failures
             return
@@ -172,7 +175,7 @@ class TestTheTerminalOfAShell:
                 "tool_input": {"command": "bash"},
             }
             fields |= {"transcript_path": str(transcript), **more}
-            return agent_of("codex").read(event, fields, "/work").payload.arguments.get("tty")
+            return read_event(vendor_named("codex"), event, fields, "/work").payload.arguments.get("tty")
 
         return seen
 
@@ -203,8 +206,13 @@ class TestTheTerminalOfAShell:
         assert tty(self.call(), tool_use_id=None) == "unknown"
 
     def test_a_changed_command_is_told_without_it(self):
-        asked = agent_of("codex").read("PreToolUse", {"tool_name": "Bash", "tool_input": {"command": "bash"}}, "/work")
-        shown = agent_of("codex").show(
-            "PreToolUse", HandlerAnswer(input={**asked.payload.arguments, "command": "ls"}), asked
+        asked = read_event(
+            vendor_named("codex"), "PreToolUse", {"tool_name": "Bash", "tool_input": {"command": "bash"}}, "/work"
+        )
+        shown = show(
+            vendor_named("codex"),
+            "PreToolUse",
+            HandlerAnswer(input={**asked.payload.arguments, "command": "ls"}),
+            asked,
         )
         assert shown["hookSpecificOutput"]["updatedInput"] == {"command": "ls"}
