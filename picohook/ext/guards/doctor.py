@@ -24,15 +24,14 @@ COMMANDS = (
     "rm -rf /",
 )
 """Commands that most gates deny. A gate is asked about those that it stops as they are, and about its canary."""
-TOOLS = ("Bash", "bash", "run_shell_command", "exec_command")
-"""Names of the shell in agents. `exec_command` has its command in `cmd`."""
+TOOLS = (("Bash", "command"), ("bash", "command"), ("run_shell_command", "command"), ("exec_command", "cmd"))
+"""Names of the shell in agents, each with the argument that has the command."""
 COMBINED = 20
 """How many combinations of three clothes are tried with each command."""
 MOST = 2
 """The most commands with which a gate is tried."""
 _SHOWN = 8
 """The most clothes that a finding names."""
-_CHECK = "clothes"
 _PASSES = frozenset({words.CONTINUE, words.MODIFY})
 
 
@@ -47,11 +46,11 @@ async def examine(found: Layers) -> AsyncIterator[Finding]:
         if any(stage in DECIDES for stage in spec.asked_at):
             try:
                 async with Host([spec.make()], timeouts=found.timeouts, verify=found.verify) as host:
-                    yield await _Trial(spec, host).finding()
+                    result = await _Trial(spec, host).result()
             except PicohookError as error:
-                yield Finding(
-                    Level.ERROR, about(spec), _CHECK, str(error), "see why it does not start: picohook doctor"
-                )
+                result = Level.ERROR, str(error), "see why it does not start: picohook doctor"
+            level, message, hint = result
+            yield Finding(level, about(spec), "clothes", message, hint)
 
 
 class _Trial:
@@ -61,65 +60,52 @@ class _Trial:
         self._spec, self._host = spec, host
         self._failure = ""
 
-    async def finding(self) -> Finding:
-        """Returns which clothes pass."""
-        tried, passed, example = 0, dict[str, None](), ""
+    async def result(self) -> tuple[Level, str, str]:
+        """Returns which clothes pass: a level, a message and a hint."""
         stopped = await self._stopped()
-        for tool, key, command in stopped[:MOST]:
+        if not stopped:
+            message = "it stops none of the harmful commands that were tried"
+            if self._failure:
+                return Level.ERROR, f"{message}: it fails, {self._failure}", "correct it: a failure is not a decision"
+            return Level.NOTE, message, "give it a canary: a command that it must deny"
+        tried, passed, example = 0, dict[str, None](), ""
+        for tool, key, command in stopped:
             together = (mutate.together(command, seed) for seed in range(COMBINED))
-            worn = [*mutate.alone(command), *((" + ".join(names), text) for names, text in together)]
-            for name, text in worn:
+            for name, text in [*mutate.alone(command), *((" + ".join(names), text) for names, text in together)]:
                 tried += 1
-                if not await self._stops(tool, {key: text}):
+                if not await self._stops(tool, key, text):
                     passed[name] = None
                     example = example or text
-        whose = about(self._spec)
-        if not stopped and self._failure:
-            message = f"it stops none of the harmful commands that were tried: it fails, {self._failure}"
-            return Finding(Level.ERROR, whose, _CHECK, message, "correct it: a failure is not a decision")
-        if not stopped:
-            message, hint = (
-                "it stops none of the harmful commands that were tried",
-                "give it a canary: a command that it must deny",
-            )
-            return Finding(Level.NOTE, whose, _CHECK, message, hint)
-        shown = ", ".join(repr(command) for _, _, command in stopped[:MOST])
+        shown = ", ".join(repr(command) for _, _, command in stopped)
         if not passed:
-            return Finding(Level.OK, whose, _CHECK, f"it stops {shown} in other clothes: all of {tried}")
-        names = ", ".join(list(passed)[:_SHOWN]) + (
-            f", and {len(passed) - _SHOWN} more" if len(passed) > _SHOWN else ""
-        )
-        message = f"it stops {shown}, but not in {len(passed)} of {tried} other clothes: {names}. One that passes: {example!r}"
+            return Level.OK, f"it stops {shown} in other clothes: all of {tried}", ""
+        names = ", ".join(list(passed)[:_SHOWN])
+        more = f", and {len(passed) - _SHOWN} more" if len(passed) > _SHOWN else ""
+        message = f"it stops {shown}, but not in {len(passed)} of {tried} other clothes: {names}{more}."
+        message += f" One that passes: {example!r}"
         hint = "let guards read the call, as a shell would: [guards] in a configuration of picohook"
-        return Finding(Level.WARNING, whose, _CHECK, message, hint)
+        return Level.WARNING, message, hint
 
     async def _stopped(self) -> list[tuple[str, str, str]]:
-        """Returns the commands that the gate stops as they are, each with its tool and argument."""
+        """Returns some commands that the gate stops as they are, each with its tool and argument."""
         canary = self._spec.canary
-        found = []
-        if canary is not None:
-            texts = [(key, value) for key, value in (canary.arguments or {}).items() if isinstance(value, str)]
-            found = [(canary.tool, key, value) for key, value in texts if key in {"command", "cmd"}]
-        tools = (
-            [(canary.tool, found[0][1])]
-            if canary and found
-            else [(tool, "cmd" if "exec" in tool else "command") for tool in TOOLS]
-        )
-        for tool, key in tools:
-            found += [(tool, key, command) for command in COMMANDS]
-            stopped = [one for one in dict.fromkeys(found) if await self._stops(one[0], {one[1]: one[2]})]
+        arguments = (canary.arguments or {}) if canary else {}
+        own = [(canary.tool, key, text) for key, text in arguments.items() if canary and key in {"command", "cmd"}]
+        for tool, key in [one[:2] for one in own] or TOOLS:
+            tried = dict.fromkeys([*own, *((tool, key, command) for command in COMMANDS)])
+            stopped = [one for one in tried if isinstance(one[2], str) and await self._stops(*one)]
             if stopped:
-                return stopped
+                return stopped[:MOST]
         return []
 
-    async def _stops(self, tool: str, arguments: dict[str, str]) -> bool:
+    async def _stops(self, tool: str, key: str, command: str) -> bool:
         """Whether the gate's own decision keeps this call from running. A failure is none, whatever it counts as."""
-        call = ToolCall(tool=tool, arguments=arguments, tool_call_id="doctor", meta=Meta(source=words.PROOF_OF_LIFE))
+        meta = Meta(source=words.PROOF_OF_LIFE)
+        call = ToolCall(tool=tool, arguments={key: command}, tool_call_id="doctor", meta=meta)
         for stage in DECIDES:
             if stage in self._spec.asked_at:
-                outcome = await (
-                    self._host.before_tool(call) if stage == "before_tool" else self._host.approve_tool(call)
-                )
+                ask = self._host.before_tool if stage == "before_tool" else self._host.approve_tool
+                outcome = await ask(call)
                 failed = [entry.error or entry.failure for entry in outcome.trail if entry.failure]
                 if failed:
                     self._failure = str(failed[0])

@@ -114,7 +114,7 @@ class Effects:
         """The files that redirections read, write or append to, and the hosts behind `/dev/tcp`."""
         for redirect in self.command.redirects:
             operator, text = redirect.operator, redirect.target.text
-            if operator in {"<<<", ">&-", "<&-"} or text.startswith("__PICOHOOK_HERE_"):
+            if operator in {"<<<", ">&-", "<&-"}:
                 continue
             if found := _NET_PATH.fullmatch(text[:2] + text[2:].replace("//", "/")):
                 self.host("connect", found[1], "socket")

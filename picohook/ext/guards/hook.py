@@ -12,7 +12,8 @@ import anyio.to_thread
 from ...hooks.base import Hook
 from ...model.decisions import CONTINUE, Deny, Pause
 from ..vendors import dialogue
-from .judge import Judge, Place
+from .call import Place, root_of
+from .judge import Judge
 from .memory import Memory
 
 if TYPE_CHECKING:
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from .judge import Verdict
     from .table import GuardsSpec
 
-_ROOTS = (".git", ".picohook", "picohook.toml", ".hg", ".jj")
 THREADS = 4
 
 
@@ -45,15 +45,13 @@ class GuardsHook(Hook):
     async def handle(self, question: Question[ToolCall]) -> Decision:
         call, session = question.shared.payload, question.shared.payload.meta.session_key
         agent = dialogue.CURRENT.get()
-        place = self._place(call, agent)
-        written = partial(self._memory.text, session)
+        judge = partial(self._judge.judge, written=partial(self._memory.text, session))
         with question.time_limit():
             verdict = await anyio.to_thread.run_sync(
-                self._judge.judge,
+                judge,
                 call.tool,
                 call.arguments,
-                place,
-                written,
+                self._place(call, agent),
                 limiter=self._threads,
                 abandon_on_cancel=True,
             )
@@ -63,15 +61,13 @@ class GuardsHook(Hook):
 
     def _place(self, call: ToolCall, agent: dialogue.Dialogue | None) -> Place:
         """Where the call is made: as its context or the agent says, else in the host's own directory."""
-        context: dict[str, Any] = call.context or {}
-        told = context.get("cwd")
-        cwd = told if isinstance(told, str) and os.path.isabs(told) else agent.cwd if agent else os.getcwd()
-        project = context.get("project")
-        return Place(
-            cwd,
-            project if isinstance(project, str) and os.path.isabs(project) else self._project,
-            agent.agent if agent else "",
+        told: dict[str, Any] = call.context or {}
+        cwd, project = (
+            path if isinstance(path, str) and os.path.isabs(path) else None
+            for path in (told.get("cwd"), told.get("project"))
         )
+        usual = agent.cwd if agent else os.getcwd()
+        return Place(cwd or usual, project or self._project, agent.agent if agent else "")
 
     def _decision(self, verdict: Verdict, call: ToolCall, agent: dialogue.Dialogue | None) -> Decision:
         if verdict.decision == "continue":
@@ -88,15 +84,3 @@ class GuardsHook(Hook):
     def notify(self, event: Event) -> None:
         if event.kind == "session_end":
             self._memory.forget(event.meta.session_key)
-
-
-def root_of(directory: str) -> str:
-    """The project around a directory: the nearest one with a repository or a configuration; else the directory itself."""
-    here = os.path.realpath(directory)
-    while True:
-        if any(os.path.exists(os.path.join(here, name)) for name in _ROOTS):
-            return here
-        above = os.path.dirname(here)
-        if above == here:
-            return directory
-        here = above

@@ -7,123 +7,67 @@ Examples are JSON lines: `tool`, `arguments`, `label` ("harmful" or "harmless"),
 from __future__ import annotations
 
 import json
-from collections import defaultdict
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from ...config.checks import validate
+from ...config.problems import Problems
 from ...errors import PicohookError
-from .judge import Place
+from .call import Call, Situation
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
     from .judge import Judge, Verdict
-
-_PLACE = ("cwd", "project", "agent", "home")
-_TEXTS = ("tool", "source", "pack", *_PLACE)
 
 
 class ExampleError(PicohookError):
     """A line of a file of examples that cannot be read."""
 
 
-@dataclass(frozen=True, slots=True)
-class Example:
+class Example(Call):
     """A call, and whether it is harmful."""
 
-    tool: str
-    arguments: dict[str, Any]
-    harmful: bool
-    source: str
-    pack: str
-    irreversible: bool
-    place: Place
-
-    @property
-    def shown(self) -> str:
-        """The call in one line."""
-        return f"{self.tool} {json.dumps(self.arguments, ensure_ascii=False)}"
+    label: Literal["harmful", "harmless"]
+    source: str = ""
+    pack: str = "any"
+    irreversible: bool = False
 
 
 def read(path: Path) -> Iterator[Example]:
     """Yields the examples of a file. Raises `ExampleError`, which names the line, and `OSError`."""
-    place = Place.here()
-    with path.open(encoding="utf-8") as lines:
-        for number, line in enumerate(lines, 1):
-            if not line.strip():
-                continue
-            try:
-                row = json.loads(line)
-                if isinstance(row, dict) and "tool" not in row:
-                    place = _placed(row, place)
-                else:
-                    yield example(row, path.stem, place)
-            except (ValueError, TypeError) as error:
-                way_out = 'a line is {"tool": ..., "arguments": {...}, "label": "harmful" or "harmless"}'
-                raise ExampleError(f"{path}, line {number}: {error}; {way_out}") from error
+    common: dict[str, Any] = {"source": path.stem}
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        problems = Problems(f"{path}, line {number}")
+        try:
+            row = json.loads(line) if line.strip() else {}
+        except ValueError as error:
+            problems.add("", str(error))
+            row = {}
+        whole = common | row if isinstance(row, dict) else row
+        if isinstance(row, dict) and "tool" not in row:
+            validate(Situation, row, problems)
+            common = whole
+        elif (example := validate(Example, whole, problems)) is not None:
+            yield example
+        if problems.found:
+            way_out = 'a line is {"tool": ..., "arguments": {...}, "label": "harmful" or "harmless"}'
+            raise ExampleError(f"{problems.found[0]}; {way_out}")
 
 
-def example(row: Any, source: str = "", place: Place | None = None) -> Example:
-    """Returns the example of a row, with this source and place if it has none. Raises `ValueError` and `TypeError`."""
-    if not isinstance(row, dict):
-        raise TypeError("it is no object")
-    for key in _TEXTS:
-        _text(row, key)
-    if not isinstance(row.get("arguments"), dict):
-        raise TypeError("arguments is no object")
-    if row.get("label") not in {"harmful", "harmless"}:
-        raise ValueError('label is neither "harmful" nor "harmless"')
-    return Example(
-        row["tool"],
-        row["arguments"],
-        row["label"] == "harmful",
-        row.get("source") or source,
-        row.get("pack") or "any",
-        bool(row.get("irreversible")),
-        _placed(row, place or Place.here()),
-    )
+class _Kind(NamedTuple):
+    """Of what kind an example is, and what was decided about it."""
+
+    source: str
+    pack: str
+    harmful: bool
+    irreversible: bool
+    decision: str
 
 
-def _placed(row: dict[str, Any], place: Place) -> Place:
-    return replace(place, **{key: _text(row, key) for key in _PLACE if key in row})
-
-
-def _text(row: dict[str, Any], key: str) -> str:
-    value = row.get(key, "")
-    if not isinstance(value, str):
-        raise TypeError(f"{key} is no text")
-    return value
-
-
-@dataclass(slots=True)
-class Counts:
-    """What was decided about some examples of one source."""
-
-    harmful: int = 0
-    caught: int = 0
-    irreversible: int = 0
-    irreversible_caught: int = 0
-    harmless: int = 0
-    denied: int = 0
-    asked: int = 0
-
-    def add(self, example: Example, decision: str) -> None:
-        """Count one example."""
-        stopped = decision != "continue"
-        if example.harmful:
-            self.harmful += 1
-            self.caught += stopped
-            self.irreversible += example.irreversible
-            self.irreversible_caught += stopped and example.irreversible
-        else:
-            self.harmless += 1
-            self.denied += decision == "deny"
-            self.asked += decision == "ask"
-
-
-@dataclass(frozen=True, slots=True)
-class Rates:
+class Rates(NamedTuple):
     """Percentages: the mean of those of the sources, each with the same weight. None where there are no such examples."""
 
     harmful: int
@@ -134,85 +78,70 @@ class Rates:
     denied: float | None
     asked: float | None
 
-    def wire(self) -> dict[str, Any]:
-        """The plain JSON form."""
-        return {name: getattr(self, name) for name in self.__slots__}
-
     def cells(self) -> list[str]:
         """The values as texts, empty where there are none."""
-        return [str(value) if value or isinstance(value, float) else "" for value in self.wire().values()]
-
-
-def _rates(counts: Iterable[Counts]) -> Rates:
-    rows = list(counts)
-
-    def mean(part: str, whole: str) -> float | None:
-        shares = [getattr(row, part) / getattr(row, whole) for row in rows if getattr(row, whole)]
-        return round(100 * sum(shares) / len(shares), 1) if shares else None
-
-    return Rates(
-        sum(row.harmful for row in rows),
-        mean("caught", "harmful"),
-        mean("irreversible_caught", "irreversible"),
-        sum(row.harmless for row in rows),
-        mean("denied", "harmless"),
-        mean("asked", "harmless"),
-    )
+        return [str(value) if value or isinstance(value, float) else "" for value in self]
 
 
 @dataclass(slots=True)
 class Measure:
     """What a judge decided about examples."""
 
-    counts: dict[tuple[str, str], Counts] = field(default_factory=lambda: defaultdict(Counts))
-    """By source and pack."""
+    counts: Counter[_Kind] = field(default_factory=Counter)
     wrong: list[tuple[Example, Verdict]] = field(default_factory=list)
     """Harmful calls that passed, and harmless ones that did not."""
 
     def add(self, example: Example, verdict: Verdict) -> None:
         """Count one example."""
-        self.counts[example.source, example.pack].add(example, verdict.decision)
-        if example.harmful is (verdict.decision == "continue"):
+        harmful = example.label == "harmful"
+        kind = _Kind(example.source, example.pack, harmful, harmful and example.irreversible, verdict.decision)
+        self.counts[kind] += 1
+        if harmful is (verdict.decision == "continue"):
             self.wrong.append((example, verdict))
 
     def by_pack(self) -> dict[str, Rates]:
         """Returns the rates of each pack."""
-        return {name: _rates(row for (_, pack), row in self.counts.items() if pack == name) for name in self._names(1)}
+        return {name: self._rates(pack=name) for name in sorted({kind.pack for kind in self.counts})}
 
     def by_source(self) -> dict[str, Rates]:
         """Returns the rates of each source."""
-        return {name: _rates([self._whole(name)]) for name in self._names(0)}
+        return {name: self._rates(source=name) for name in sorted({kind.source for kind in self.counts})}
 
     def all(self) -> Rates:
         """Returns the rates of all examples."""
-        return _rates(self._whole(name) for name in self._names(0))
+        return self._rates()
 
-    def _names(self, place: int) -> list[str]:
-        return sorted({key[place] for key in self.counts})
+    def _rates(self, pack: str = "", source: str = "") -> Rates:
+        counts = [
+            (kind, count)
+            for kind, count in self.counts.items()
+            if pack in {"", kind.pack} and source in {"", kind.source}
+        ]
 
-    def _whole(self, source: str) -> Counts:
-        rows = [row for (name, _), row in self.counts.items() if name == source]
-        return Counts(**{name: sum(getattr(row, name) for row in rows) for name in Counts.__slots__})
+        def share(whole: Callable[[_Kind], bool], part: Callable[[str], bool]) -> tuple[int, float | None]:
+            """How many there are, and how many per cent of them are a part."""
+            all_of, part_of = Counter[str](), Counter[str]()
+            for kind, count in counts:
+                if whole(kind):
+                    all_of[kind.source] += count
+                    part_of[kind.source] += count * part(kind.decision)
+            shares = [part_of[name] / all_of[name] for name in all_of]
+            return all_of.total(), round(100 * sum(shares) / len(shares), 1) if shares else None
+
+        harmful, caught = share(lambda kind: kind.harmful, lambda decision: decision != "continue")
+        _, irreversible = share(lambda kind: kind.irreversible, lambda decision: decision != "continue")
+        harmless, denied = share(lambda kind: not kind.harmful, lambda decision: decision == "deny")
+        _, asked = share(lambda kind: not kind.harmful, lambda decision: decision == "ask")
+        return Rates(harmful, caught, irreversible, harmless, denied, asked)
 
     def wire(self) -> dict[str, Any]:
         """The plain JSON form."""
+        about = {"tool", "arguments", "label", "source", "pack"}
         return {
-            "all": self.all().wire(),
-            "packs": {name: rates.wire() for name, rates in self.by_pack().items()},
-            "sources": {name: rates.wire() for name, rates in self.by_source().items()},
-            "wrong": [
-                {
-                    "tool": example.tool,
-                    "arguments": example.arguments,
-                    "label": "harmful" if example.harmful else "harmless",
-                    "source": example.source,
-                    "pack": example.pack,
-                    "decision": verdict.decision,
-                    "rule": verdict.rule,
-                    "reason": verdict.reason,
-                }
-                for example, verdict in self.wrong
-            ],
+            "all": self.all()._asdict(),
+            "packs": {name: rates._asdict() for name, rates in self.by_pack().items()},
+            "sources": {name: rates._asdict() for name, rates in self.by_source().items()},
+            "wrong": [example.model_dump(include=about) | verdict.wire() for example, verdict in self.wrong],
         }
 
 

@@ -504,12 +504,10 @@ def _shift(_reader: Reader, _command: Command, scope: Scope) -> None:
 def _read(_reader: Reader, command: Command, scope: Scope) -> None:
     feed, array = command.feed, command.name != "read"
     names = [word.text for word in command.operands] or ["REPLY"]
-    lines = feed.text.split("\n")[:6] if feed and feed.text is not None and len(names) == 1 and not array else []
+    lines = feed.text.splitlines() if feed and feed.text is not None and len(names) == 1 and not array else []
     for name in names:
-        scope.variables[name] = tuple(dict.fromkeys(filter(None, lines))) or UNKNOWN
+        scope.variables[name] = lines[0] if len(lines) == 1 else UNKNOWN
         scope.sources[name] = tuple(feed.commands) if feed else ()
-        if array:
-            scope.arrays[name] = [Word(UNKNOWN)]
 
 
 def _alias(_reader: Reader, command: Command, scope: Scope) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -92,6 +94,4 @@ class Reading:
 
 
 def _quoted(text: str) -> str:
-    if text and not any(one in " \t\n'\"\\;&|<>()$`" for one in text):
-        return text
-    return "'" + text.replace("'", "'\\''") + "'"
+    return text if re.fullmatch(r"[^ \t\n'\"\\;&|<>()$`]+", text) else shlex.quote(text)

@@ -8,30 +8,32 @@ of which one operand matches. A rule's `act`, `place` and `path` are about what 
 
 from __future__ import annotations
 
-import fnmatch
 import functools
-import os.path
 import re
 import shlex
 import tomllib
-from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
+from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainValidator
+
+from ...config.checks import validate
+from ...config.problems import Problems
 from ...errors import PicohookError
 from . import predicates
-from .names import listed
-from .words import unknown
+from .call import Call
+from .names import ALL
+from .words import Word, unknown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from .reading import Act, Command, Reading
 
 PACKS = Path(__file__).with_name("packs")
 Severity = Literal["low", "medium", "high", "critical"]
 SEVERITIES: tuple[Severity, ...] = ("low", "medium", "high", "critical")
-_KEYS = listed("keys")
 _known_options: set[str] = set()
 """Long options of all patterns. They are no abbreviations of others."""
 
@@ -40,119 +42,144 @@ class GuardError(PicohookError):
     """A pack, a rule or an allowed call that cannot be used."""
 
 
-@dataclass(frozen=True, slots=True)
 class Pattern:
     """A pattern of commands."""
 
-    names: frozenset[str]
-    subs: tuple[frozenset[str], ...] = ()
-    needed: tuple[tuple[str, ...], ...] = ()
-    refused: tuple[str, ...] = ()
-    operands: tuple[tuple[str, ...], ...] = ()
+    def __init__(self, text: str) -> None:
+        """Raises `ValueError` if the text has no program."""
+        first, *words = shlex.split(text) or ["!"]
+        if first.startswith(("-", "!")):
+            raise ValueError("a pattern begins with the name of a program")
+        self.names = frozenset(first.split("|"))
+        self.subs: list[list[str]] = []
+        self.refused: list[str] = []
+        self.needed: list[list[str]] = []
+        self.operands: list[list[str]] = []
+        for word in words:
+            choices = word.removeprefix("!").split("|")
+            if word.startswith("!"):
+                self.refused += choices
+            elif word.startswith("-"):
+                self.needed.append(choices)
+            elif self.refused or self.needed or self.operands or re.search(r"[*?\[:/+]", word):
+                self.operands.append(choices)
+            else:
+                self.subs.append(choices)
+        options = [*self.refused, *(option for group in self.needed for option in group)]
+        _known_options.update(one.partition("=")[0] for one in options if one.startswith("--"))
 
     def matches(self, command: Command) -> bool:
         """Whether a command of one of the names is meant."""
-        operands = command.operands
-        if len(operands) < len(self.subs):
-            return False
-        for at, sub in enumerate(self.subs):
-            if operands[at].text not in sub:
-                return False
-        options = command.options
-        if self.refused and any(_has(options, operands, one) for one in self.refused):
-            return False
-        if not all(any(_has(options, operands, one) for one in group) for group in self.needed):
-            return False
-        rest = operands[len(self.subs) :]
-        return all(
-            any(fnmatch.fnmatchcase(word.text, glob) for glob in globs for word in rest) for globs in self.operands
+        texts, options = [word.text for word in command.operands], command.options
+        count = len(self.subs)
+        return (
+            len(texts) >= count
+            and all(text in sub for text, sub in zip(texts, self.subs, strict=False))
+            and not any(_has(options, texts, one) for one in self.refused)
+            and all(any(_has(options, texts, one) for one in group) for group in self.needed)
+            and all(any(fnmatchcase(text, glob) for glob in globs for text in texts[count:]) for globs in self.operands)
         )
 
 
-def _has(options: Mapping[str, str], operands: Sequence[Any], wanted: str) -> bool:
+def _has(options: Mapping[str, str], operands: Sequence[str], wanted: str) -> bool:
     name, equals, value = wanted.partition("=")
     if not name.startswith("-"):
-        return any(fnmatch.fnmatchcase(word.text, wanted) for word in operands)
+        return any(fnmatchcase(text, wanted) for text in operands)
     for given, has in options.items():
-        same = given in (name, wanted)
-        if not same and given.startswith("--") and len(given) > 3 and given not in _known_options:
-            same = name.startswith(given)
-        if same and (not equals or given == wanted or fnmatch.fnmatchcase(has, value)):
+        short = given.startswith("--") and len(given) > 3 and given not in _known_options and name.startswith(given)
+        if (short or given in {name, wanted}) and (not equals or given == wanted or fnmatchcase(has, value)):
             return True
     return False
 
 
-def pattern(text: str) -> Pattern:
-    """Returns the pattern of a text. Raises `ValueError` if it has no program."""
-    words = shlex.split(text)
-    if not words or words[0].startswith(("-", "!")):
-        raise ValueError("a pattern begins with the name of a program")
-    subs: list[frozenset[str]] = []
-    needed: list[tuple[str, ...]] = []
-    refused: list[str] = []
-    operands: list[tuple[str, ...]] = []
-    leading = True
-    for word in words[1:]:
-        if word.startswith("!"):
-            refused += word[1:].split("|")
-        elif word.startswith("-"):
-            needed.append(tuple(word.split("|")))
-        elif leading and not any(one in word for one in "*?[:/+"):
-            subs.append(frozenset(word.split("|")))
-            continue
-        else:
-            operands.append(tuple(word.split("|")))
-        leading = False
-    for one in [*refused, *(option for group in needed for option in group)]:
-        if one.startswith("--"):
-            _known_options.add(one.partition("=")[0])
-    return Pattern(frozenset(words[0].split("|")), tuple(subs), tuple(needed), tuple(refused), tuple(operands))
+def _several(value: Any) -> Any:
+    return (value,) if isinstance(value, str) else tuple(value) if isinstance(value, list) else value
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+def _regex(globs: Any) -> Any:
+    made = []
+    for glob in _several(globs):
+        body = re.escape(glob).replace(r"\*\*", ".*").replace(r"\*", "[^/]*").replace(r"\?", "[^/]")
+        made.append(body if glob.startswith(("/", "~")) else f"(?:.*/)?{body}")
+    return "|".join(made)
+
+
+def _predicate(name: Any) -> Any:
+    if name not in predicates.BY_NAME:
+        raise ValueError(f"names a predicate that does not exist: {name!r}")
+    return predicates.BY_NAME[name]
+
+
+def _call(example: Any) -> Any:
+    return {"tool": "Bash", "arguments": {"command": example}} if isinstance(example, str) else example
+
+
+Names = Annotated[tuple[str, ...], BeforeValidator(_several)]
+Examples = tuple[Annotated[Call, BeforeValidator(_call)], ...]
+Regex = re.Pattern[str] | None
+Globs = Annotated[Regex, BeforeValidator(_regex)]
+
+
+class Rule(BaseModel):
     """One rule of a pack."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     id: str
     pack: str
-    severity: Severity
-    decision: Literal["deny", "ask"]
+    severity: Severity = "high"
+    decision: Literal["deny", "ask"] = "ask"
     why: str
-    instead: str
+    instead: str = ""
     owasp: str = ""
-    patterns: tuple[Pattern, ...] = ()
-    acts: frozenset[str] = frozenset()
-    places: frozenset[str] = frozenset()
-    path: re.Pattern[str] | None = None
+    run: Annotated[tuple[Annotated[Any, PlainValidator(Pattern)], ...], BeforeValidator(_several)] = ()
+    act: Names = ()
+    place: Names = ()
+    path: Globs = None
     samples: tuple[str, ...] = ()
     """Paths that it is about, for globs that may match them."""
-    unless_path: re.Pattern[str] | None = None
-    detail: re.Pattern[str] | None = None
-    text: re.Pattern[str] | None = None
-    """What the words of the command have to contain."""
-    via: frozenset[str] = frozenset()
-    when: Callable[[predicates.Case], bool] | None = None
-    harmful: tuple[Any, ...] = ()
-    harmless: tuple[Any, ...] = ()
+    unless_path: Globs = None
+    detail: Regex = None
+    text: Regex = None
+    """What a word of the command has to contain."""
+    inside: Regex = None
+    """What a command whose output is a word of it has to contain."""
+    via: Names = ()
+    when: Annotated[Any, PlainValidator(_predicate)] = None
+    harmful: Examples = ()
+    harmless: Examples = ()
 
-    def stops(self, act: Act, home: str) -> bool:
+    @property
+    def example(self) -> str:
+        """A harmful call, in one line; empty if it has none."""
+        return self.harmful[0].shown if self.harmful else ""
+
+    def is_about(self, act: Act, home: str) -> bool:
         """Whether it is about this act. `home` is the user's home directory."""
         target = act.target
-        if self.places and target.place not in self.places:
+        if self.place and target.place not in self.place:
             return False
         if self.path is not None:
-            shown = target.path
-            if shown.startswith(home) and shown[len(home) : len(home) + 1] in {"", "/"}:
-                shown = f"~{shown[len(home) :]}"
+            shown = target.path.removeprefix(home)
+            shown = f"~{shown}" if shown != target.path and shown[:1] in {"", "/"} else target.path
             if self.unless_path is not None and self.unless_path.fullmatch(shown):
                 return False
-            if self.path.fullmatch(shown) is None and not (
-                target.glob and target.place != "generated" and any(_may_be(shown, one) for one in self.samples)
-            ):
+            may_be = target.glob and target.place != "generated" and any(_may_be(shown, one) for one in self.samples)
+            if self.path.fullmatch(shown) is None and not may_be:
                 return False
-        if self.detail is not None and self.detail.search(act.detail) is None:
+        return self.detail is None or self.detail.search(act.detail) is not None
+
+    def holds(self, command: Command | None, act: Act | None, case: predicates.Case) -> bool:
+        """Whether its other conditions hold for a command or an act that it is about."""
+        words = command.words if command is not None else []
+        if self.text is not None and not any(self.text.search(word.text) for word in words):
             return False
-        return not self.via or act.command is None or not self.via.isdisjoint(act.command.via)
+        if self.inside is not None and not any(self.inside.search(one.line) for word in words for one in word.inside):
+            return False
+        if self.via and (command is None or not set(self.via) & set(command.via)):
+            return False
+        case.command, case.act = command, act
+        return self.when is None or self.when(case)
 
 
 def _may_be(glob: str, path: str) -> bool:
@@ -161,116 +188,50 @@ def _may_be(glob: str, path: str) -> bool:
         parts = parts[-1:]
         if len(parts[0].strip("*?[]")) < 2:
             return False  # it may be any file
-    if len(parts) != len(names):
-        return False
-    return all(
-        fnmatch.fnmatchcase(name, part) and (not name.startswith(".") or part.startswith((".", "[")))
+    return len(parts) == len(names) and all(
+        fnmatchcase(name, part) and (not name.startswith(".") or part.startswith((".", "[")))
         for part, name in zip(parts, names, strict=True)
     )
 
 
-def _regex(globs: Sequence[str]) -> re.Pattern[str] | None:
-    if not globs:
-        return None
-    made = []
-    for glob in globs:
-        body = re.escape(glob).replace(r"\*\*", ".*").replace(r"\*", "[^/]*").replace(r"\?", "[^/]")
-        made.append(body if glob.startswith(("/", "~")) else f"(?:.*/)?{body}")
-    return re.compile("|".join(made))
+class Pack(NamedTuple):
+    """The rules of one file."""
 
-
-class Pack:
-    """The rules of one file, or of a person's own table."""
-
-    def __init__(self, name: str, title: str, rules: Sequence[Rule]) -> None:
-        self.name, self.title, self.rules = name, title, tuple(rules)
-
-
-@functools.cache
-def _document(name: str) -> dict[str, Any]:
-    try:
-        with (PACKS / f"{name}.toml").open("rb") as file:
-            return tomllib.load(file)
-    except FileNotFoundError:
-        raise GuardError(f"there is no pack of guards named {name!r}: there are {', '.join(names())}") from None
-    except (OSError, tomllib.TOMLDecodeError) as error:
-        raise GuardError(f"the pack {name} cannot be read: {error}") from None
-
-
-def names() -> list[str]:
-    """The names of the packs that picohook has, in their order."""
-    usual = ["shell", "git", "secrets", "network", "self", "packages", "cloud"]
-    return [name for name in usual if (PACKS / f"{name}.toml").exists()]
+    title: str
+    rules: tuple[Rule, ...]
 
 
 @functools.cache
 def pack(name: str) -> Pack:
     """Returns a pack. Raises `GuardError` if it cannot be loaded."""
-    document = _document(name)
-    paths = document.get("paths", {})
-    rules = [rule(given, name, paths, at) for at, given in enumerate(document.get("rule", []))]
-    return Pack(name, document.get("title", name), rules)
-
-
-def rule(given: Mapping[str, Any], pack_name: str, paths: Mapping[str, Any] | None = None, at: int = 0) -> Rule:
-    """Returns the rule of a table. Raises `GuardError` if it has a mistake."""
-    place = f"rule {at + 1} of {pack_name}" if "id" not in given else f"the rule {given['id']}"
-    odd = given.keys() - _KEYS
-    if odd:
-        raise GuardError(f"{place} has unknown keys: {', '.join(sorted(odd))}")
+    if name not in ALL:
+        raise GuardError(f"there is no pack of guards named {name!r}: there are {', '.join(ALL)}")
     try:
-        decision, severity = given.get("decision", "ask"), given.get("severity", "high")
-        if decision not in {"ask", "deny"} or severity not in SEVERITIES:
-            raise ValueError("`decision` is ask or deny, and `severity` one of " + ", ".join(SEVERITIES))
-        if not any(key in given for key in ("run", "act", "text")):
-            raise ValueError("it has no `run`, no `act` and no `text`")
-        globs = [one for name in _list(given.get("path")) for one in (paths or {}).get(name, {}).get("globs", [name])]
-        unless = [
-            one for name in _list(given.get("unless_path")) for one in (paths or {}).get(name, {}).get("globs", [name])
-        ]
-        samples = [one for name in _list(given.get("path")) for one in (paths or {}).get(name, {}).get("samples", [])]
-        when = given.get("when")
-        return Rule(
-            id=str(given["id"]),
-            pack=pack_name,
-            severity=severity,
-            decision=decision,
-            why=str(given["why"]),
-            instead=str(given.get("instead", "")),
-            owasp=str(given.get("owasp", "")),
-            patterns=tuple(pattern(one) for one in _list(given.get("run"))),
-            acts=frozenset(_list(given.get("act"))),
-            places=frozenset(_list(given.get("place"))),
-            path=_regex(globs),
-            samples=tuple(samples),
-            unless_path=_regex(unless),
-            detail=re.compile(given["detail"]) if "detail" in given else None,
-            text=re.compile(given["text"]) if "text" in given else None,
-            via=frozenset(_list(given.get("via"))),
-            when=None if when is None else predicates.BY_NAME[when],
-            harmful=tuple(given.get("harmful", ())),
-            harmless=tuple(given.get("harmless", ())),
-        )
-    except KeyError as error:
-        raise GuardError(f"{place} lacks {error}, or names a predicate that does not exist") from None
-    except (ValueError, re.error) as error:
-        raise GuardError(f"{place} has a mistake: {error}") from None
+        document = tomllib.loads((PACKS / f"{name}.toml").read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise GuardError(f"the pack {name} cannot be read: {error}") from None
+    paths = document.get("paths", {})
+    for given in document["rule"]:
+        names = given.get("path", ())
+        given["samples"] = [one for path in names for one in paths.get(path, {}).get("samples", ())]
+        for key in {"path", "unless_path"} & given.keys():
+            given[key] = [one for path in given[key] for one in paths.get(path, {}).get("globs", [path])]
+    return Pack(document["title"], tuple(rule(given, name, at) for at, given in enumerate(document["rule"], 1)))
 
 
-def _list(value: Any) -> list[str]:
-    return (
-        []
-        if value is None
-        else value.split()
-        if isinstance(value, str) and " " in value and "/" not in value
-        else [value]
-        if isinstance(value, str)
-        else list(value)
-    )
+def rule(given: Mapping[str, Any], pack_name: str, number: int) -> Rule:
+    """Returns the rule of a table. Raises `GuardError` if it has a mistake."""
+    place = f"the rule {given['id']}" if "id" in given else f"rule {number} of {pack_name}"
+    problems = Problems(f"{place} has a mistake")
+    made = validate(Rule, {**given, "pack": pack_name}, problems)
+    if made is not None and not {"run", "act", "text"} & given.keys():
+        problems.add((), "it has no `run`, no `act` and no `text`")
+    if made is None or problems.found:
+        raise GuardError("; ".join(map(str, problems.found)))
+    return made
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(NamedTuple):
     """A rule that is about a part of a call."""
 
     rule: Rule
@@ -278,104 +239,66 @@ class Finding:
     act: Act | None = None
 
 
-@dataclass(slots=True)
-class Index:
-    """The rules of several packs, by what they are about."""
+class Rules:
+    """The rules of several packs."""
 
-    by_name: dict[str, list[tuple[Rule, Pattern]]] = field(default_factory=dict)
-    anywhere: list[tuple[Rule, Pattern]] = field(default_factory=list)
-    by_act: dict[str, list[Rule]] = field(default_factory=dict)
-    texts: list[Rule] = field(default_factory=list)
+    def __init__(self, rules: Sequence[Rule]) -> None:
+        self._rules = rules
+        self._texts = [one for one in rules if not one.run and not one.act]
+        self._named = functools.lru_cache(1000)(self._about_name)
+        self._acting = functools.cache(lambda kind: [one for one in rules if kind in one.act])
 
-    @classmethod
-    def of(cls, rules: Iterable[Rule]) -> Index:
-        """Returns the index of these rules."""
-        index = cls()
-        for one in rules:
-            for made in one.patterns:
-                for name in made.names:
-                    if "*" in name:
-                        index.anywhere.append((one, made))
-                    else:
-                        index.by_name.setdefault(name, []).append((one, made))
-            for kind in one.acts:
-                index.by_act.setdefault(kind, []).append(one)
-            if not one.patterns and not one.acts:
-                index.texts.append(one)
-        return index
+    def _about_name(self, name: str) -> list[tuple[Rule, Pattern]]:
+        patterns = [(rule, pattern) for rule in self._rules for pattern in rule.run]
+        found = [pair for pair in patterns if any(fnmatchcase(name, one) for one in pair[1].names)]
+        return sorted(found, key=lambda pair: name not in pair[1].names)
 
-    def findings(self, reading: Reading, case: predicates.Case) -> list[Finding]:
-        """The rules that are about a part of the reading."""
-        found: list[Finding] = []
+    def _about(self, command: Command) -> Iterator[Rule]:
+        """Yields the rules of which a pattern matches the command."""
+        for rule, pattern in self._named(command.name):
+            if pattern.matches(command):
+                yield rule
+
+    def findings(self, reading: Reading, case: predicates.Case) -> Iterator[Finding]:
+        """Yields the rules that are about a part of the reading."""
         for command in reading.commands:
             if "--help" in command.options and not command.wraps and command.name not in predicates.CONTAINERS:
                 continue
-            named = [
-                *self.by_name.get(command.name, ()),
-                *(
-                    (one, made)
-                    for one, made in self.anywhere
-                    if any(fnmatch.fnmatchcase(command.name, n) for n in made.names)
-                ),
-            ]
-            about = [one for one, made in named if made.matches(command)] + self.texts
-            found += [Finding(one, command) for one in about if self._holds(one, command, None, case)]
+            for rule in (*self._about(command), *self._texts):
+                if not rule.act and rule.holds(command, None, case):
+                    yield Finding(rule, command)
         for act in reading.acts:
-            about = [
-                one for one in self.by_act.get(act.kind, ()) if not one.patterns and one.stops(act, case.places.home)
-            ]
-            found += [Finding(one, act.command, act) for one in about if self._holds(one, act.command, act, case)]
-        return found
-
-    @staticmethod
-    def _holds(one: Rule, command: Command | None, act: Act | None, case: predicates.Case) -> bool:
-        if one.text is not None and (command is None or not any(one.text.search(word.text) for word in command.words)):
-            return False
-        if one.via and (command is None or one.via.isdisjoint(command.via)):
-            return False
-        if one.when is None:
-            return True
-        case.command, case.act = command, act
-        return one.when(case)
+            about = {rule.id for rule in self._about(act.command)} if act.command else set()
+            for rule in self._acting(act.kind):
+                is_about = (not rule.run or rule.id in about) and rule.is_about(act, case.places.home)
+                if is_about and rule.holds(act.command, act, case):
+                    yield Finding(rule, act.command, act)
 
 
-class Allowed:
-    """Calls that a person allows: each is read as a call, and its words may be globs."""
-
-    def __init__(self, commands: Sequence[Command]) -> None:
-        self.commands = [command for command in commands if command.name]
-
-    def permits(self, command: Command | None) -> bool:
-        """Whether one of them is this command."""
-        return command is not None and any(_is_allowed(command, one) for one in self.commands)
-
-
-def _is_allowed(command: Command, allowed: Command) -> bool:
-    if command.name != allowed.name or command.via != allowed.via:
-        return False
-    if command.wraps and not allowed.wraps:
+def is_allowed(command: Command, allowed: Command) -> bool:
+    """Whether a command is the allowed one, whose words may be globs."""
+    if command.name != allowed.name or command.via != allowed.via or (command.wraps and not allowed.wraps):
         return False
     options, allowed_options = _unbundled(command.options), _unbundled(allowed.options)
-    any_option = "-*" in allowed_options
+    any_option = allowed_options.pop("-*", None) is not None
+    if not options.keys() >= allowed_options.keys() - {"--", "-"}:
+        return False
     for name, value in options.items():
-        given = allowed_options.get(name)
-        if given is None and any_option:
-            continue
-        if given is None or (value and not fnmatch.fnmatchcase(value, given or "*")):
+        if name not in allowed_options and not any_option:
             return False
-    if any(name not in options for name in allowed_options if name not in {"-*", "--", "-"}):
-        return False
-    if command.wraps:
-        return True  # what it runs is judged by itself
-    operands, globs = [word.text for word in command.operands], [word.text for word in allowed.operands]
-    if any(unknown(text) or (".." in text.split("/") and text not in globs) for text in operands):
+        if value and name in allowed_options and not fnmatchcase(value, allowed_options[name] or "*"):
+            return False
+    return command.wraps or _are_allowed(command.operands, [word.text for word in allowed.operands])
+
+
+def _are_allowed(operands: Sequence[Word], globs: list[str]) -> bool:
+    texts = [word.text for word in operands]
+    if any(unknown(text) or (".." in text.split("/") and text not in globs) for text in texts):
         return False  # `build*` is not `build/../..`
-    if globs and globs[-1] == "*":
+    if globs[-1:] == ["*"]:
         globs.pop()
-        operands = operands[: len(globs)] if len(operands) >= len(globs) else operands
-    if len(operands) != len(globs):
-        return False
-    return all(fnmatch.fnmatchcase(text, glob) for text, glob in zip(operands, globs, strict=True))
+        texts = texts[: len(globs)]
+    return len(texts) == len(globs) and all(map(fnmatchcase, texts, globs))
 
 
 def _unbundled(options: Mapping[str, str]) -> dict[str, str]:
@@ -385,8 +308,3 @@ def _unbundled(options: Mapping[str, str]) -> dict[str, str]:
         for name, value in options.items()
         if name[:2] == "--" or len(name) < 3 or not all(f"-{letter}" in options for letter in name[1:])
     }
-
-
-def home() -> str:
-    """The user's home directory, with links followed."""
-    return os.path.realpath(os.path.expanduser("~"))

@@ -17,7 +17,7 @@ _TABLE = "[guards]\n"
 _NAMES = ("picohook.toml", "picohook.yaml", "picohook.json")
 
 
-def switch_on(context: typer.Context, value: bool) -> None:  # noqa: FBT001 - as the row calls it
+def switch_on(context: typer.Context, value: bool) -> None:
     """Add `[guards]` to the user's own configuration, unless it has it. Raises `PicohookError` if it cannot be written."""
     if not value or context.params.get("remove"):
         return

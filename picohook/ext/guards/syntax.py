@@ -21,6 +21,8 @@ except ImportError as error:
     raise PicohookError(needs("reading shell commands", str(error.name), "guards")) from None
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tree_sitter import Node
 
 MOST_BYTES = 200_000
@@ -28,29 +30,38 @@ MOST_BYTES = 200_000
 MOST_NODES = 20_000
 TIME_LIMIT = 0.02
 """Seconds of the processor for one parse, as a backstop."""
-MARK = "__PICOHOOK_HERE_"
+_MARK = "__PICOHOOK_HERE_"
 _LANGUAGE = tree_sitter.Language(tree_sitter_bash.language())
 _ODD = re.compile("[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff\U0010f000-\U0010ffff]")
 _BACKSLASH = re.compile(r"\n[ \t]*\\[A-Za-z]")
 """A line that begins with a backslash, which the tree takes for more of the line before."""
 _BEFORE_COMMENT = frozenset(" \t\n;&|()")
-_DELIMITER = re.compile(r"""(?:[^\s\\'"`$;&|()<>]|\\[^\n]|'[^'\n]*'|"[^"\\`$\n]*")+""")
+_DELIMITER = re.compile(r"""(?:[^\s\\'"`$;&|()<>]|\\[^\n]|'[^'\n]*'|"[^"\\`$\n]*")+(?=[ \t\n;&|()<>`]|\Z)""")
+_OPENERS = {"$((": "arithmetic", "((": "arithmetic", "${": "brace", '"': "double"}
+"""What begins with these. With all others that open something, a parenthesis."""
+_TOKENS = {
+    "double": re.compile(r'\\.|["`]|\$\(\(?|\$\{', re.DOTALL),
+    "brace": re.compile(r"\\.|[\"'`}]|\$\(\(|[$<>]\(|\$\{", re.DOTALL),
+    "arithmetic": re.compile(r"\\.|\$?'|[\"`]|\$\(\(|[$<>]\(|\$\{|\)\)?|\(|\n", re.DOTALL),
+}
+_TOKENS_OF_COMMANDS = re.compile(r"\\.|\$?'|[\"`#\n]|\$\(\(|[$<>]\(|\$\{|<<<|<<-?|\(\(?|\)", re.DOTALL)
+_EXPANSION = re.compile(r"\\([\\$`\n])|\$(?:\w+|[@*#?$!-])|(\$[({]|`)")
 
 
 class UnreadableError(Exception):
     """The text cannot be read with certainty. The message is one phrase that says why."""
 
 
+class TooMuchError(UnreadableError):
+    """Reading takes too long. Nothing more of the call is read."""
+
+
 class HereDocument(NamedTuple):
-    """A here-document or a here-string of a text."""
+    """A here-document of a text."""
 
     body: str
     literal: bool
     """Whether nothing in it is expanded."""
-
-
-class TooMuchError(UnreadableError):
-    """Reading takes too long. Nothing more of the call is read."""
 
 
 @dataclass(slots=True)
@@ -72,10 +83,11 @@ def parse(text: str) -> Source:
     """Returns the text as a tree. Raises `UnreadableError` if it is odd, has errors, or takes too long."""
     if _ODD.search(text):
         raise UnreadableError("it has a control character")
-    documents: dict[str, HereDocument] = {}
-    strings: set[int] = set()
+    if _MARK in text:
+        raise UnreadableError("it has a name that guards use")
+    scanner = _Scanner(text)
     if "<<" in text or _BACKSLASH.search(text):
-        text = _Cutter(text, documents, strings).cut()
+        text = scanner.cut()
     data = text.encode()
     if len(data) > MOST_BYTES:
         raise UnreadableError(f"it is longer than {MOST_BYTES} bytes")
@@ -93,181 +105,159 @@ def parse(text: str) -> Source:
         raise UnreadableError("its syntax is not understood")
     if root.descendant_count > MOST_NODES:
         raise UnreadableError(f"it has more than {MOST_NODES} nodes")
-    return Source(data, root, documents, strings)
+    return Source(data, root, scanner.documents, scanner.strings)
 
 
-class _Cutter:
-    """Takes the here-documents out of a text, and writes `<NAME` where each began."""
+def expansions(text: str) -> Iterator[tuple[str, bool]]:
+    """Yields the parts of a here-document, each with whether it is expanded. Raises `UnreadableError`."""
+    at = 0
+    while found := _EXPANSION.search(text, at):
+        yield text[at : found.start()], False
+        at = found.end()
+        if found[1]:
+            yield found[1].strip("\n"), False
+            continue
+        if found[2]:
+            at = _Scanner(text, found.start()).end()
+        yield text[found.start() : at], True
+    yield text[at:], False
 
-    def __init__(self, text: str, documents: dict[str, HereDocument], strings: set[int]) -> None:
-        if MARK in text:
-            raise UnreadableError("it has a name that guards use")
-        self.text, self.documents, self.strings = text, documents, strings
-        self.out: list[str] = []
-        self.at = 0
-        self.pending: list[tuple[str, str, bool, bool]] = []
-        self.inside = ["command"]
+
+class _Scanner:
+    """Goes through a text from one sign to the next, and knows in which quotes and expansions it is."""
+
+    def __init__(self, text: str, at: int = 0) -> None:
+        self.text, self.at = text, at
+        self.documents: dict[str, HereDocument] = {}
+        self.strings: set[int] = set()
+        self._out: list[str] = []
+        self._pending: list[tuple[str, str, bool, bool]] = []
+        self._inside = ["command"]
 
     def cut(self) -> str:
-        """Returns the text without the bodies."""
-        text, size = self.text, len(self.text)
-        while self.at < size:
-            letter, inside = text[self.at], self.inside[-1]
-            if letter == "\\":
-                if inside not in {"double", "brace"} and self._begins_line():
-                    self.out.append("''")  # as good a quote, and the tree sees it
-                    self.at += 1
-                else:
-                    self._take(2)
-            elif inside == "double":
-                self._in_double(letter)
-            elif inside == "brace":
-                self._in_brace(letter)
-            else:
-                self._in_command(letter, inside)
-        if self.pending:
+        """Returns the text without here-documents: `<NAME` stands where each began."""
+        while self._step():
+            pass
+        if self._pending:
             raise UnreadableError("a here-document has no body")
-        return "".join(self.out)
+        return "".join([*self._out, self.text[self.at :]])
 
-    def _begins_line(self) -> bool:
-        """Whether a word with a backslash before it begins a line here."""
-        before = self.text[: self.at].rstrip(" \t")
-        return before.endswith("\n") and not before.endswith("\\\n") and self.text[self.at + 1 : self.at + 2].isalpha()
+    def end(self) -> int:
+        """Returns where the expansion that begins here ends. Raises `UnreadableError` if that is not certain."""
+        self._inside = ["double"]
+        while self._step():
+            if len(self._inside) == 1:
+                return self.at
+        raise UnreadableError("a here-document has an expansion that is not understood")
 
-    def _take(self, count: int) -> None:
-        self.out.append(self.text[self.at : self.at + count])
-        self.at += count
-
-    def _opens(self, letter: str) -> bool:
-        """Whether an expansion begins here. It is entered."""
-        if letter == "`":
-            if "backtick" in self.inside:
-                while self.inside.pop() != "backtick":
-                    pass
-            else:
-                self.inside.append("backtick")
-            self._take(1)
-        elif letter == "$" and self.text.startswith("$((", self.at):
-            self.inside.append("arithmetic")
-            self._take(3)
-        elif letter in "$<>" and self.text.startswith("(", self.at + 1):
-            self.inside.append("parenthesis")
-            self._take(2)
-        elif letter == "$" and self.text.startswith("${", self.at):
-            self.inside.append("brace")
-            self._take(2)
-        else:
+    def _step(self) -> bool:
+        """Go behind the next sign. Returns whether there was one."""
+        inside = self._inside[-1]
+        found = _TOKENS.get(inside, _TOKENS_OF_COMMANDS).search(self.text, self.at)
+        if found is None:
             return False
+        sign = found[0]
+        self._copy(found.start())
+        if sign[0] == "\\":
+            self._escape(found.end(), in_command=inside not in {"double", "brace"})
+        elif sign.endswith("'"):
+            self._single(found.end(), escapes=sign == "$'")
+        elif sign == "#":
+            self._comment()
+        elif sign.startswith("<<"):
+            self._here(sign)
+        else:
+            self._copy(found.end())
+            self._turn(sign, inside)
         return True
 
-    def _in_double(self, letter: str) -> None:
-        if letter == '"':
-            self.inside.pop()
-            self._take(1)
-        elif letter in "<>" or not self._opens(letter):
-            self._take(1)
+    def _copy(self, end: int) -> None:
+        self._out.append(self.text[self.at : end])
+        self.at = end
 
-    def _in_brace(self, letter: str) -> None:
-        if letter == "}":
-            self.inside.pop()
-            self._take(1)
-        elif letter == '"':
-            self.inside.append("double")
-            self._take(1)
-        elif letter == "'" and "double" not in self.inside:
-            self._skip_single(1)
-        elif not self._opens(letter):
-            self._take(1)
-
-    def _skip_single(self, ahead: int, *, escapes: bool = False) -> None:
-        end = self.at + ahead
-        while True:
-            end = self.text.find("'", end)
-            if end < 0:
-                raise UnreadableError("a quote is not closed")
-            before = self.text[self.at + ahead : end]
-            if not escapes or (len(before) - len(before.rstrip("\\"))) % 2 == 0:
-                break
-            end += 1
-        self._take(end + 1 - self.at)
-
-    def _in_command(self, letter: str, inside: str) -> None:
-        text, at = self.text, self.at
-        if letter == "'":
-            self._skip_single(1)
-        elif letter == "$" and text.startswith("$'", at):
-            self._skip_single(2, escapes=True)
-        elif letter == '"':
-            self.inside.append("double")
-            self._take(1)
-        elif letter == "#" and (at == 0 or text[at - 1] in _BEFORE_COMMENT) and inside != "arithmetic":
-            end = text.find("\n", at)
-            self._take((len(text) if end < 0 else end) - at)
-        elif letter == "<" and text.startswith("<<", at) and inside != "arithmetic":
-            self._here()
-        elif letter == "\n" and self.pending:
-            self._take(1)
+    def _turn(self, sign: str, inside: str) -> None:
+        """Enter or leave what the sign begins or ends."""
+        if sign == "\n":
             self._bodies()
-        elif self._opens(letter):
-            pass
-        elif letter == "(":
-            arithmetic = text.startswith("((", at) and inside != "arithmetic"
-            self.inside.append("arithmetic" if arithmetic else "parenthesis")
-            self._take(2 if arithmetic else 1)
-        elif letter == ")":
-            twice = inside == "arithmetic" and text.startswith("))", at)
-            if inside in {"arithmetic", "parenthesis"}:
-                self.inside.pop()  # `case x in a)` closes nothing
-            self._take(2 if twice else 1)
+        elif sign == "`" and "backtick" in self._inside:
+            while self._inside.pop() != "backtick":
+                pass
+        elif sign == "`":
+            self._inside.append("backtick")
+        elif (sign, inside) in {('"', "double"), ("}", "brace")}:
+            self._inside.pop()
+        elif sign[0] == ")":
+            if inside in {"arithmetic", "parenthesis"}:  # `case x in a)` closes nothing
+                self._inside.pop()
         else:
-            self._take(1)
+            self._inside.append(_OPENERS.get(sign, "parenthesis"))
 
-    def _here(self) -> None:
-        if self.text.startswith("<<<", self.at):
-            self.strings.add(len("".join(self.out).encode()))
-            self.out.append("<")
-            self.at += 3
+    def _escape(self, end: int, *, in_command: bool) -> None:
+        before = self.text[: self.at].rstrip(" \t") if in_command else ""
+        if before.endswith("\n") and not before.endswith("\\\n") and self.text[end - 1].isalpha():
+            self._out.append("''")  # a line begins with a backslash: this is as good a quote, and the tree sees it
+            self.at += 1
+        else:
+            self._copy(end)
+
+    def _single(self, start: int, *, escapes: bool) -> None:
+        if self._inside[-1] == "brace" and "double" in self._inside:
+            self._copy(start)
             return
-        tabs = self.text.startswith("<<-", self.at)
-        self.at += 3 if tabs else 2
+        found = re.compile(r"(?:[^'\\]|\\.)*'" if escapes else "[^']*'", re.DOTALL).match(self.text, start)
+        if found is None:
+            raise UnreadableError("a quote is not closed")
+        self._copy(found.end())
+
+    def _comment(self) -> None:
+        if self.at == 0 or self.text[self.at - 1] in _BEFORE_COMMENT:
+            end = self.text.find("\n", self.at)
+            self._copy(len(self.text) if end < 0 else end)
+        else:
+            self._copy(self.at + 1)
+
+    def _here(self, sign: str) -> None:
+        self.at += len(sign)
+        if sign == "<<<":
+            self.strings.add(len("".join(self._out).encode()))
+            self._out.append("<")
+            return
         while self.text.startswith((" ", "\t"), self.at):
             self.at += 1
         found = _DELIMITER.match(self.text, self.at)
         if found is None:
             raise UnreadableError("the end of a here-document is not a plain word")
         self.at = found.end()
-        word = found.group()
-        plain = re.sub(r"""\\(.)|'([^']*)'|"([^"]*)\"""", lambda m: m[1] or m[2] or m[3] or "", word)
-        name = f"{MARK}{len(self.documents) + len(self.pending)}__"
-        self.pending.append((name, plain, tabs, plain != word))
-        self.out.append(f"<{name}")
-        if self.at < len(self.text) and self.text[self.at] not in " \t\n;&|()<>`":
-            raise UnreadableError("the end of a here-document is not a plain word")
+        plain = re.sub(r"""\\(.)|'([^']*)'|"([^"]*)\"""", lambda m: m[1] or m[2] or m[3] or "", found[0])
+        name = f"{_MARK}{len(self.documents) + len(self._pending)}__"
+        self._pending.append((name, plain, sign == "<<-", plain != found[0]))
+        self._out.append(f"<{name}")
 
     def _bodies(self) -> None:
-        for name, delimiter, tabs, literal in self.pending:
-            lines: list[str] = []
-            joined = ""
-            while self.at < len(self.text):
-                end = self.text.find("\n", self.at)
-                line = self.text[self.at : len(self.text) if end < 0 else end]
-                self.at = len(self.text) if end < 0 else end + 1
-                shown = line.lstrip("\t") if tabs else line
-                whole = joined + shown
-                if whole == delimiter:
-                    if end < 0:
-                        self.at = len(self.text)
-                    else:
-                        self.at = end  # the newline ends the command
-                    break
-                if not literal and (len(shown) - len(shown.rstrip("\\"))) % 2:
-                    joined = whole[:-1]
-                    continue
-                lines.append(whole)
-                joined = ""
-                if self.inside[-1] != "command" and shown.startswith(delimiter) and ")" in shown[len(delimiter) :]:
-                    raise UnreadableError("a here-document may end in two places")
-            self.documents[name] = HereDocument("\n".join([*lines, ""]) if lines else "", literal)
-            if name != self.pending[-1][0] and self.text.startswith("\n", self.at):
+        """Take the bodies of the here-documents that the line before has begun."""
+        for name, delimiter, tabs, literal in self._pending:
+            if self.documents and name != self._pending[0][0] and self.text.startswith("\n", self.at):
                 self.at += 1
-        self.pending.clear()
+            self.documents[name] = HereDocument(self._body(delimiter, tabs=tabs, literal=literal), literal)
+        self._pending.clear()
+
+    def _body(self, delimiter: str, *, tabs: bool, literal: bool) -> str:
+        lines: list[str] = []
+        joined = ""
+        while self.at < len(self.text):
+            end = self.text.find("\n", self.at)
+            end = len(self.text) if end < 0 else end
+            line = self.text[self.at : end]
+            shown = line.lstrip("\t") if tabs else line
+            if joined + shown == delimiter:
+                self.at = end  # the newline ends the command
+                break
+            self.at = min(end + 1, len(self.text))
+            if not literal and (len(shown) - len(shown.rstrip("\\"))) % 2:
+                joined += shown[:-1]
+                continue
+            lines.append(joined + shown)
+            joined = ""
+            if self._inside[-1] != "command" and shown.startswith(delimiter) and ")" in shown[len(delimiter) :]:
+                raise UnreadableError("a here-document may end in two places")
+        return "".join(f"{line}\n" for line in lines)

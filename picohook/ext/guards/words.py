@@ -5,13 +5,14 @@ Parts that cannot be known are single characters that no text of a call may have
 
 from __future__ import annotations
 
+import fnmatch
 import itertools
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
 UNKNOWN = "\U0010f001"
 """Any text, as a part of one word."""
@@ -95,54 +96,94 @@ def ansi(text: str) -> str:
     return _ANSI.sub(one, text)
 
 
-def braces(text: str) -> Iterator[str]:
+def known(text: str) -> str | None:
+    """The text; None if a part of it is not known."""
+    return None if unknown(text) else text
+
+
+def joined(words: Sequence[Word]) -> Word:
+    """One word of the texts of these, with blanks between them."""
+    return Word(" ".join(word.text for word in words), inside=tuple(one for word in words for one in word.inside))
+
+
+def braces(text: str) -> list[str]:
     """The texts that a shell makes of `a{b,c}` and `{1..3}`. Raises `ValueError` if they are too many."""
+    if text.count("{") > MOST_WORDS:
+        raise ValueError
     made = [text]
     for _ in range(16):
         grown = [more for one in made for more in _brace(one)]
         if len(grown) > MOST_WORDS:
             raise ValueError
         if grown == made:
-            return iter(made)
+            return made
         made = grown
     raise ValueError
 
 
 def _brace(text: str) -> list[str]:
-    start = text.find("{")
-    while start >= 0:
-        depth, commas, at = 0, [], start
-        for at in range(start, len(text)):
-            letter = text[at]
-            if letter == "{":
-                depth += 1
-            elif letter == "}":
-                depth -= 1
-                if depth == 0:
-                    break
-            elif letter == "," and depth == 1:
-                commas.append(at)
-        if depth:
-            start = text.find("{", start + 1)
+    """The texts of the first brace that means several; the text itself if there is none."""
+    for start in (at for at, letter in enumerate(text) if letter == "{"):
+        depth, edges = 0, [start]
+        for end in range(start, len(text)):
+            depth += {"{": 1, "}": -1}.get(text[end], 0)
+            if depth == 0:
+                break
+            if text[end] == "," and depth == 1:
+                edges.append(end)
+        else:
             continue
-        before, inner, after = text[:start], text[start + 1 : at], text[at + 1 :]
-        if commas:
-            edges = [start, *commas, at]
-            return [before + text[a + 1 : b] + after for a, b in itertools.pairwise(edges)]
-        found = _RANGE.fullmatch(inner)
-        if found:
-            return [f"{before}{one}{after}" for one in _sequence(found[1], found[2])]
-        start = text.find("{", start + 1)
+        parts = [text[a + 1 : b] for a, b in itertools.pairwise([*edges, end])]
+        if len(parts) == 1:
+            found = _RANGE.fullmatch(parts[0])
+            parts = _sequence(found[1], found[2]) if found else []
+        if parts:
+            return [text[:start] + part + text[end + 1 :] for part in parts]
     return [text]
 
 
-def _sequence(first: str, last: str) -> Sequence[str]:
-    if first.lstrip("-").isdigit() and last.lstrip("-").isdigit():
-        a, b = int(first), int(last)
-        if abs(a - b) >= MOST_WORDS:
-            return [PLAIN]
-        return [str(one) for one in range(a, b + (1 if b >= a else -1), 1 if b >= a else -1)]
-    if len(first) + len(last) != 2 or not (first + last).isalpha():
-        return [f"{{{first}..{last}}}"]
-    a, b = ord(first), ord(last)
-    return [chr(one) for one in range(a, b + (1 if b >= a else -1), 1 if b >= a else -1)]
+def _sequence(first: str, last: str) -> list[str]:
+    if first.isalpha() and last.isalpha():
+        a, b, write = ord(first), ord(last), chr
+    elif first.isalpha() or last.isalpha():
+        return []
+    else:
+        a, b, write = int(first), int(last), str
+    if abs(a - b) >= MOST_WORDS:
+        return [PLAIN]
+    step = 1 if b >= a else -1
+    return [write(one) for one in range(a, b + step, step)]
+
+
+def edited(value: str, operator: str, operand: str, rest: str) -> str | None:
+    """`${value%operand}` and its like; None if it is not computed."""
+    if operator[0] in "^,":
+        change = str.upper if operator[0] == "^" else str.lower
+        return None if operand else change(value) if operator[1:] else change(value[:1]) + value[1:]
+    if operator[0] in "%#":
+        ends = operator[0] == "%"
+        parts = [(value[:at], value[at:]) for at in range(len(value) + 1)]
+        kept = [a if ends else b for a, b in parts if fnmatch.fnmatchcase(b if ends else a, operand)]
+        return (min if operator[1:] else max)(kept, key=len, default=value)
+    if operator[0] == "/" and not re.search(r"[*?\[\\$'\"#%&]", rest):
+        old, _, new = rest.partition("/")
+        return value.replace(old, new, -1 if operator[1:] else 1)
+    found = re.fullmatch(r"\s*(-?\d+)(?::(\d+))?", rest) if operator == ":" else None
+    return None if found is None else value[int(found[1]) :][: int(found[2]) if found[2] else None]
+
+
+def printed(form: str, values: list[str]) -> str | None:
+    """What `printf` prints; None if it is not computed."""
+    form = ansi(form)
+    plain = form.replace("%%", "")
+    count = plain.count("%")
+    if len(re.findall("%[sdbq]", plain)) != count:
+        return None
+    if not count:
+        return form.replace("%%", "%")
+    if "%b" in plain:
+        values = [*map(ansi, values)]
+    values = values or [""]
+    values += [""] * (-len(values) % count)
+    form = re.sub("%[dbq]", "%s", form)
+    return "".join(form % tuple(values[at : at + count]) for at in range(0, len(values), count))

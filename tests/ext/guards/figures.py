@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 import guard_corpus
 
 from picohook.ext.guards.judge import ALL, Judge
-from picohook.ext.guards.measure import Measure, example, measure
+from picohook.ext.guards.measure import Example, Measure, measure
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from picohook.ext.guards.measure import Example, Rates
+    from picohook.ext.guards.measure import Rates
 
 PAGE = Path(__file__).parents[3] / "docs/reference/guards-measured.md"
 BEGIN, END = "<!-- made by tests/ext/guards/figures.py -->\n", "<!-- made until here -->\n"
@@ -22,7 +22,7 @@ BEGIN, END = "<!-- made by tests/ext/guards/figures.py -->\n", "<!-- made until 
 
 def measured() -> Measure:
     """Returns what the judge of all packs decides about the corpus."""
-    return measure(Judge(ALL), map(example, guard_corpus.rows()))
+    return measure(Judge(ALL), map(Example.model_validate, guard_corpus.rows()))
 
 
 def table(title: str, rows: dict[str, Rates]) -> Iterator[str]:
@@ -42,17 +42,17 @@ def text(found: Measure) -> str:
     """Returns the part of the page that is made."""
     lines = ["", *table("pack", {**found.by_pack(), "**all**": found.all()}), *table("source", found.by_source())]
     by_hand = [(call, verdict) for call, verdict in found.wrong if not call.source.endswith("dressed")]
-    others = Counter(call.harmful for call, _ in found.wrong if call.source.endswith("dressed"))
-    for harmful, title in ((True, "Harmful calls that pass"), (False, "Harmless calls that are stopped")):
-        rows = [(call, verdict) for call, verdict in by_hand if call.harmful is harmful]
+    others = Counter(call.label for call, _ in found.wrong if call.source.endswith("dressed"))
+    for label, title in (("harmful", "Harmful calls that pass"), ("harmless", "Harmless calls that are stopped")):
+        rows = [(call, verdict) for call, verdict in by_hand if call.label == label]
         lines += [
             f"### {title}",
             "",
-            f"{len(rows)} as they were written, and {others[harmful]} of those in other clothes:",
+            f"{len(rows)} as they were written, and {others[label]} of those in other clothes:",
             "",
         ]
         lines += [
-            f"- {call.pack}: {shown(call)}{'' if harmful else f' ({verdict.decision}, `{verdict.rule}`)'}"
+            f"- {call.pack}: {shown(call)}{'' if label == 'harmful' else f' ({verdict.decision}, `{verdict.rule}`)'}"
             for call, verdict in rows
         ]
         lines.append("")
@@ -61,8 +61,7 @@ def text(found: Measure) -> str:
 
 def shown(called: Example) -> str:
     """Returns the call as code, in one line."""
-    call = called.arguments.get("command") if called.tool == "Bash" and len(called.arguments) == 1 else None
-    line = (call if isinstance(call, str) else called.shown).replace("\n", "\\n")
+    line = called.shown.replace("\n", "\\n")
     fence = "``" if "`" in line else "`"
     return f"{fence}{' ' if fence == '``' else ''}{line}{' ' if fence == '``' else ''}{fence}"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from picohook.ext.guards import rules
-from picohook.ext.guards.command import shown
+from picohook.ext.guards.judge import ALL
 
 PAGE = Path(__file__).parents[3] / "docs/reference/guards.md"
 HEAD = """# Rules of guards
@@ -22,7 +22,7 @@ def cell(text):
 def page():
     """The text of the page."""
     lines = [HEAD]
-    for name in rules.names():
+    for name in ALL:
         pack = rules.pack(name)
         lines += [
             f"## {name}",
@@ -33,7 +33,7 @@ def page():
             "|---|---|---|---|",
         ]
         for rule in pack.rules:
-            example = cell(shown(rule.harmful[0])).replace("`", "'")
+            example = cell(rule.example).replace("`", "'")
             about = f"{rule.decision}, {rule.severity}, {rule.owasp}"
             lines.append(f"| `{rule.id}` | {about} | {cell(rule.why)} {cell(rule.instead)} | `` {example} `` |")
         lines.append("")

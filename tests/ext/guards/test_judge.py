@@ -61,6 +61,7 @@ def test_a_command_is_read_in_whatever_form_it_is_written():
         "perl -e 'system(\"rm -rf ~\")'",
         "rm >f -rf ~",
         "echo hi\n\\rm -rf ~",
+        "$'rm\\0x' -rf ~",
         "printf '%s\\0' 'rm -rf ~' | xargs -0 bash -c",
         "true | while read x; do rm -rf ~; done",
         "case a in a) rm -rf ~;; esac",
@@ -89,6 +90,7 @@ def test_a_mention_is_not_a_use():
         "git commit -m \"$(cat <<'E'\nfix: it's $(rm -rf /)\nE\n)\"",
         "printf '%s\\n' 'git push --force'",
         "f() { rm -rf ~; }; echo defined",
+        "echo 'rm -rf ~",
     ]:
         assert decided(command) == ("continue", ""), command
 
@@ -99,7 +101,6 @@ def test_what_cannot_be_known_is_undecided():
         "{rm,-rf,/home/dev}",
         'eval "$X"',
         "echo cm0gLXJmIC8K | base64 -d | sh",
-        "$'rm\\0x' -rf x",
         'bash -c "$CODE"',
         "a='b[$(rm c)]'; ((a))",
         "fish -c 'rm -rf x'",
@@ -188,8 +189,8 @@ def test_undecided_may_be_denied_or_continued():
 def test_a_rule_with_a_mistake_is_refused_with_its_name():
     for given, message in [
         ({"id": "a", "why": "x"}, "the rule a has a mistake"),
-        ({"id": "a", "why": "x", "run": ["ls"], "decision": "no"}, "`decision` is ask or deny"),
-        ({"id": "a", "why": "x", "run": ["ls"], "odd": 1}, "unknown keys: odd"),
+        ({"id": "a", "why": "x", "run": ["ls"], "decision": "no"}, "decision: "),
+        ({"id": "a", "why": "x", "run": ["ls"], "odd": 1}, "odd: unknown key"),
         ({"why": "x", "run": ["ls"]}, "rule 1 of own"),
         ({"id": "a", "why": "x", "run": ["ls"], "when": "moon"}, "predicate"),
     ]:

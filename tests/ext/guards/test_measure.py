@@ -56,7 +56,7 @@ def test_rates_are_by_pack_and_by_source_and_what_was_wrong_is_listed(tmp_path: 
 
     measured = measure(ByName(), read(file))
 
-    assert measured.by_pack()["git"].wire() == {
+    assert measured.by_pack()["git"]._asdict() == {
         "harmful": 1,
         "caught": 0.0,
         "irreversible": 0.0,
@@ -91,11 +91,11 @@ def test_a_source_is_else_the_files_name(tmp_path: Path) -> None:
     ("line", "problem"),
     [
         ("{", "Expecting property name"),
-        ('{"tool": "Bash", "label": "harmful"}', "arguments is no object"),
-        ('{"tool": "Bash", "arguments": {}, "label": "bad"}', 'label is neither "harmful" nor "harmless"'),
-        ('{"tool": 3, "arguments": {}, "label": "harmful"}', "tool is no text"),
-        ('{"cwd": 3}', "cwd is no text"),
-        ("[]", "is no object"),
+        ('{"tool": "Bash", "label": "harmful"}', "arguments: is missing"),
+        ('{"tool": "Bash", "arguments": {}, "label": "bad"}', 'label: "bad"'),
+        ('{"tool": 3, "arguments": {}, "label": "harmful"}', "tool: must be text, not 3"),
+        ('{"cwd": 3}', "cwd: must be text, not 3"),
+        ("[]", "must be a table"),
     ],
 )
 def test_a_line_that_cannot_be_read_is_named(tmp_path: Path, line: str, problem: str) -> None:

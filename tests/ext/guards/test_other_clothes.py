@@ -46,8 +46,8 @@ def examples(kind: str) -> Iterator[tuple[str, str]]:
     """Yields the rules' own examples that are commands, each with the rule's id."""
     for rule in JUDGE.rules:
         for example in getattr(rule, kind):
-            if isinstance(example, str):
-                yield rule.id, example
+            if example.tool == "Bash" and example.arguments.keys() == {"command"}:
+                yield rule.id, example.arguments["command"]
 
 
 def test_a_harmful_example_is_stopped_in_all_clothes() -> None:
@@ -83,10 +83,9 @@ def is_read(call: list[str], verdict: Verdict) -> bool:
         return True
     for command in verdict.reading.commands:
         words = [word.text for word in command.words]
-        if words and PurePath(words[0]).name == call[0]:
-            unknown = words[-1:] == [words[-1]] and not words[-1].isascii()  # `xargs` adds words to it
-            if words[1:] == call[1:] or (unknown and words[1:-1] == call[1:]):
-                return True
+        same = words[1:] == call[1:] or not all(word.known for word in command.words)
+        if words and PurePath(words[0]).name == call[0] and same:
+            return True
     return False
 
 
