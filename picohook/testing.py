@@ -208,14 +208,16 @@ _TYPES = {
 }
 
 
-def _lazy_names(row: Extension) -> Iterator[tuple[str, Lazy[Any]]]:
+def _lazy_names(value: Any, at: str = "") -> Iterator[tuple[str, Lazy[Any]]]:
     """Yields each name in the row, with its field."""
-    for field in fields(row):
-        value = getattr(row, field.name)
-        named = {f"{field.name}[{key!r}]": one for key, one in value.items()} if isinstance(value, Mapping) else {}
-        for at, one in (named or {field.name: value}).items():
-            inner = {f"{at}.{part.name}": getattr(one, part.name) for part in fields(one)} if is_dataclass(one) else {}
-            yield from ((name, found) for name, found in {at: one, **inner}.items() if isinstance(found, Lazy))
+    if isinstance(value, Lazy):
+        yield at, value
+    elif isinstance(value, Mapping):
+        for key, one in value.items():
+            yield from _lazy_names(one, f"{at}[{key!r}]")
+    elif is_dataclass(value):
+        for field in fields(value):
+            yield from _lazy_names(getattr(value, field.name), f"{at}.{field.name}" if at else field.name)
 
 
 def other_clothes(command: str, *, harmless: bool = False, most: int = 3) -> SearchStrategy[str]:

@@ -261,9 +261,9 @@ class PicohookHooks:
 
     async def _after_tool(self, event: Input) -> Output:
         turn = await self._turn(event)
-        response = event.get("tool_response")
+        text, edited = _text_of(event["tool_name"], event.get("tool_response"))
         failed = "error" in event
-        shown = ToolResult(for_llm=str(event["error"]) if failed else _shown(response), is_error=failed)
+        shown = ToolResult(for_llm=str(event["error"]) if failed else text, is_error=failed)
         self._given.pop(event["tool_use_id"], None)
         decided = self._decided.pop(event["tool_use_id"], None)
         if decided is None:  # its pause was lifted by the agent's own user
@@ -279,7 +279,7 @@ class PicohookHooks:
             raise PicohookError(
                 f"{event['tool_name']}: a hook changed the error of this tool, and the agent takes no other error"
             )
-        return _context(turn, event, updatedToolOutput=_edited(event["tool_name"], response, left.for_llm))
+        return _context(turn, event, updatedToolOutput=edited(left.for_llm))
 
 
 def _permission(event: Input, decision: str, reason: str) -> Output:
@@ -308,31 +308,26 @@ def _context(turn: Turn, event: Input, **changes: Any) -> Output:
 # What tools return. A tool of the agent's own has a form, and the agent ignores a result of another form.
 
 
-def _shown(response: Any) -> str:
-    """Returns a tool's result as text: the text of its blocks, output or file; JSON for any other result."""
+def _text_of(tool: str, response: Any) -> tuple[str, Callable[[str], Any]]:
+    """Returns a tool's result as text, and what makes a result of another text.
+
+    The text is that of its blocks, output or file; JSON for any other result.
+    """
     match response:
         case str():
-            return response
+            return response, lambda text: text
         case [*blocks] if _are_texts(blocks):
-            return "".join(block["text"] for block in blocks)
+            return "".join(block["text"] for block in blocks), lambda text: [{"type": "text", "text": text}]
         case {"stdout": str(out), "stderr": str(err)}:
-            return f"{out}\n{err}" if out and err else out or err
-        case {"file": {"content": str(text)}}:
-            return text
-    return json.dumps(response, default=str)
+            output = f"{out}\n{err}" if out and err else out or err
+            return output, lambda text: {**response, "stdout": text, "stderr": ""}
+        case {"file": {"content": str(content)} as file}:
+            return content, lambda text: {**response, "file": {**file, "content": text}}
+    return json.dumps(response, default=str), partial(_read, tool, response)
 
 
-def _edited(tool: str, response: Any, text: str) -> Any:
-    """Returns the result of a tool with another text. Raises `PicohookError` if the text is no result of this tool."""
-    match response:
-        case str():
-            return text
-        case [*blocks] if _are_texts(blocks):
-            return [{"type": "text", "text": text}]
-        case {"stdout": str(), "stderr": str()}:
-            return {**response, "stdout": text, "stderr": ""}
-        case {"file": {"content": str()}}:
-            return {**response, "file": {**response["file"], "content": text}}
+def _read(tool: str, response: Any, text: str) -> Any:
+    """Returns the result of a tool that is JSON. Raises `PicohookError` if the text is no result of this tool."""
     try:
         value = json.loads(text)
     except ValueError:

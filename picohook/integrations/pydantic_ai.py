@@ -19,7 +19,7 @@ from .. import Continue, PausedError, PicohookError, ToolResult
 from . import extra
 from .agent_run import AgentRun, current_run, having, require_named
 from .chat import added_functions, tool_call
-from .pydantic_ai_messages import made_tool, request_of, shown_answer, shown_prompt, with_answer, with_edits
+from .pydantic_ai_messages import ModelInput, made_tool, shown_answer, shown_prompt, with_answer
 from .pydantic_ai_stream import GuardedStream, text_in
 
 with extra("pydantic-ai"):
@@ -345,11 +345,11 @@ class _GuardedModel(WrapperModel):
         model_settings: ModelSettings | None,
         model_request_parameters: ModelRequestParameters,
     ) -> ModelResponse:
-        llm_request = self._asked(messages, model_settings, model_request_parameters)
+        own, shown = self._asked(messages, model_settings, model_request_parameters)
         responses: list[ModelResponse] = []
-        async with self._run.model_call(llm_request) as decided:
+        async with self._run.model_call(shown) as decided:
             while decided.response is None:
-                changed = self._edited(llm_request, decided.request, messages, model_settings, model_request_parameters)
+                changed = self._edited(own, shown, decided.request)
                 with decided.operation.work():
                     responses.append(await self.wrapped.request(*changed))
                 await decided.conclude(shown_answer(responses[-1]))
@@ -363,23 +363,20 @@ class _GuardedModel(WrapperModel):
         model_request_parameters: ModelRequestParameters,
         run_context: RunContext[Any] | None = None,
     ) -> AsyncGenerator[StreamedResponse]:
-        llm_request = self._asked(messages, model_settings, model_request_parameters)
+        own, shown = self._asked(messages, model_settings, model_request_parameters)
 
         async def events(stream: GuardedStream) -> AsyncGenerator[ModelResponseStreamEvent]:
             responses: list[ModelResponse] = []
-            async with self._run.model_call(llm_request) as decided:
+            async with self._run.model_call(shown) as decided:
                 while decided.response is None:
-                    changed = self._edited(
-                        llm_request, decided.request, messages, model_settings, model_request_parameters
-                    )
-                    pieces = decided.stream()
+                    changed, pieces = self._edited(own, shown, decided.request), decided.stream()
                     async with self.wrapped.request_stream(*changed, run_context) as inner:
                         stream.read(inner, shown=pieces.unguarded)
                         async for event in inner:
                             if pieces.unguarded:
                                 yield event
-                            elif (text := text_in(event)) and (shown := await pieces.add(text)):
-                                for piece in stream.show(shown):
+                            elif (text := text_in(event)) and (passed := await pieces.add(text)):
+                                for piece in stream.show(passed):
                                     yield piece
                     if inner.cancelled:
                         return
@@ -396,25 +393,18 @@ class _GuardedModel(WrapperModel):
         finally:
             await stream.aclose()
 
-    def _asked(
-        self, messages: list[ModelMessage], settings: ModelSettings | None, parameters: ModelRequestParameters
-    ) -> LLMRequest:
-        for tool in parameters.native_tools:
+    def _asked(self, *given: Any) -> tuple[ModelInput, LLMRequest]:
+        """Returns a request, and how hooks see it."""
+        own = ModelInput(*given)
+        for tool in own.parameters.native_tools:
             require_named(type(tool).__name__, "this tool runs at the provider, and asks no hook", self._run.unguarded)
-        return request_of(self.model_name, messages, {**(self.wrapped.settings or {}), **(settings or {})}, parameters)
+        return own, own.shown(self.model_name, self.wrapped.settings or {})
 
-    def _edited(
-        self,
-        llm_request: LLMRequest,
-        edited: LLMRequest,
-        messages: list[ModelMessage],
-        settings: ModelSettings | None,
-        parameters: ModelRequestParameters,
-    ) -> tuple[list[ModelMessage], ModelSettings | None, ModelRequestParameters]:
+    def _edited(self, own: ModelInput, shown: LLMRequest, edited: LLMRequest) -> ModelInput:
         """Returns the request with the changes of hooks, and add their tools to the step."""
-        for function in added_functions(llm_request, edited):
+        for function in added_functions(shown, edited):
             self._run.add(made_tool(function))
-        return with_edits(edited, llm_request, messages, settings, parameters)
+        return own.edited(shown, edited)
 
     def _answer(self, responses: list[ModelResponse], answer: Mapping[str, Any]) -> ModelResponse:
         """Returns the response as hooks left it, with the usage of all rounds."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from pydantic_core import to_jsonable_python
 
@@ -36,39 +36,38 @@ _Part = tuple[ModelRequest | None, Any]
 """A part with its request, or None with a whole response."""
 
 
-def request_of(
-    model: str, messages: list[ModelMessage], settings: Mapping[str, Any], parameters: ModelRequestParameters
-) -> LLMRequest:
-    """Returns a request as hooks see it."""
-    instructions = InstructionPart.join(parameters.instruction_parts) if parameters.instruction_parts else None
-    return LLMRequest(
-        model=model,
-        messages=[message for message, _ in _messages(messages)],
-        tools=[_tool(tool) for tool in parameters.function_tools],
-        options=to_jsonable_python(settings, fallback=str),
-        system_prompt=instructions,
-    )
+class ModelInput(NamedTuple):
+    """A request to a model: the arguments of Pydantic AI's models."""
 
+    messages: list[ModelMessage]
+    settings: ModelSettings | None
+    parameters: ModelRequestParameters
 
-def with_edits(
-    edited: LLMRequest,
-    shown: LLMRequest,
-    messages: list[ModelMessage],
-    settings: ModelSettings | None,
-    parameters: ModelRequestParameters,
-) -> tuple[list[ModelMessage], ModelSettings | None, ModelRequestParameters]:
-    """Returns the request with the changes of hooks. Anything unchanged is the framework's own object."""
-    if edited.messages != shown.messages:
-        messages = _rebuilt_messages(messages, shown, edited)
-    if edited.options != shown.options:
-        settings = cast(ModelSettings, chat.edited_settings(settings or {}, shown, edited))
-    if edited.system_prompt != shown.system_prompt:
-        parts = [InstructionPart(content=edited.system_prompt)] if edited.system_prompt else []
-        parameters = replace(parameters, instruction_parts=parts)
-    if edited.tools != shown.tools:
-        tools = chat.edited_tools(shown, edited, parameters.function_tools, made_tool, _redescribed)
-        parameters = replace(parameters, function_tools=tools)
-    return messages, settings, parameters
+    def shown(self, model: str, settings: Mapping[str, Any]) -> LLMRequest:
+        """Returns the request as hooks see it. The model's own settings hold unless the request has others."""
+        parts = self.parameters.instruction_parts
+        return LLMRequest(
+            model=model,
+            messages=[message for message, _ in _messages(self.messages)],
+            tools=[_tool(tool) for tool in self.parameters.function_tools],
+            options=to_jsonable_python({**settings, **(self.settings or {})}, fallback=str),
+            system_prompt=InstructionPart.join(parts) if parts else None,
+        )
+
+    def edited(self, shown: LLMRequest, edited: LLMRequest) -> ModelInput:
+        """Returns the request with the changes of hooks. Anything unchanged is the framework's own object."""
+        messages, settings, parameters = self
+        if edited.messages != shown.messages:
+            messages = _rebuilt_messages(messages, shown, edited)
+        if edited.options != shown.options:
+            settings = cast(ModelSettings, chat.edited_settings(settings or {}, shown, edited))
+        if edited.system_prompt != shown.system_prompt:
+            parts = [InstructionPart(content=edited.system_prompt)] if edited.system_prompt else []
+            parameters = replace(parameters, instruction_parts=parts)
+        if edited.tools != shown.tools:
+            tools = chat.edited_tools(shown, edited, parameters.function_tools, made_tool, _redescribed)
+            parameters = replace(parameters, function_tools=tools)
+        return ModelInput(messages, settings, parameters)
 
 
 def made_tool(function: chat.Message) -> ToolDefinition:

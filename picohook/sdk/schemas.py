@@ -13,15 +13,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any
 
-_PLAIN: dict[object, dict[str, Any]] = {
-    str: {"type": "string"},
-    int: {"type": "integer"},
-    float: {"type": "number"},
-    bool: {"type": "boolean"},
-    list: {"type": "array"},
-    dict: {"type": "object"},
+_KINDS: dict[str, tuple[str, tuple[type, ...]]] = {
+    "string": ("a string", (str,)),
+    "integer": ("an integer", (int,)),
+    "number": ("a number", (int, float)),
+    "boolean": ("true or false", (bool,)),
+    "array": ("a list", (list,)),
+    "object": ("an object", (dict,)),
+    "null": ("null", (type(None),)),
 }
-_NAMED: dict[object, type] = {kind.__name__: kind for kind in _PLAIN if isinstance(kind, type)}
+"""The types of JSON Schema: what a message calls a value of the type, and the Python types of such values."""
+_PLAIN: dict[object, dict[str, Any]] = {kinds[-1]: {"type": name} for name, (_, kinds) in _KINDS.items()}
+_NAMED = {kind.__name__: kind for _, kinds in _KINDS.values() for kind in kinds}
 _STARS = 0x04 | 0x08  # inspect.CO_VARARGS, inspect.CO_VARKEYWORDS
 
 
@@ -60,7 +63,7 @@ def schema_of_parameters(function: Callable[..., Any]) -> tuple[dict[str, Any], 
             raise TypeError(
                 f"{function.__name__}, parameter {name}: {error}: give `parameters=` to @app.tool"
             ) from None
-        if _is_json(optional.get(name)):
+        if type(optional.get(name)) in {str, int, float, bool}:
             properties[name]["default"] = optional[name]
     required = [name for name in properties if name not in optional]
     schema: dict[str, Any] = {"type": "object", "properties": properties}
@@ -83,8 +86,8 @@ def schema_of(annotation: Any) -> dict[str, Any]:
     """Returns the JSON schema of a type. Raises `TypeError` if it has none."""
     if annotation in _PLAIN:
         return _PLAIN[annotation]
-    if annotation is None or annotation is type(None):
-        return {"type": "null"}
+    if annotation is None:
+        return _PLAIN[type(None)]
     import types  # for annotations that are more than a plain type
     import typing
 
@@ -117,9 +120,11 @@ def problems(value: Any, schema: dict[str, Any], where: str = "") -> list[str]:
 def _problems(value: Any, schema: dict[str, Any], where: str) -> Iterator[str]:
     shown = where or "the arguments"
     wanted = schema.get("type")
-    if isinstance(wanted, str) and not _is_a(value, wanted):
-        yield f"{shown} must be {_ARTICLES[wanted]}, and not {_shown(value)}"
-        return
+    if isinstance(wanted, str):
+        named, kinds = _KINDS.get(wanted, (wanted, (type(value),)))
+        if type(value) not in kinds:
+            yield f"{shown} must be {named}, and not {_shown(value)}"
+            return
     if "enum" in schema and not any(value == one and type(value) is type(one) for one in schema["enum"]):
         yield f"{shown} must be one of {', '.join(map(_shown, schema['enum']))}, and not {_shown(value)}"
     choices = schema.get("anyOf")
@@ -149,34 +154,6 @@ def _problems_of_fields(value: dict[str, Any], schema: dict[str, Any], where: st
             yield from _problems(inside, more, f"{prefix}{name}")
 
 
-_ARTICLES = {
-    "string": "a string",
-    "integer": "an integer",
-    "number": "a number",
-    "boolean": "true or false",
-    "array": "a list",
-    "object": "an object",
-    "null": "null",
-}
-_TYPES: dict[str, tuple[type, ...]] = {
-    "string": (str,),
-    "integer": (int,),
-    "number": (int, float),
-    "boolean": (bool,),
-    "array": (list,),
-    "object": (dict,),
-    "null": (type(None),),
-}
-
-
-def _is_a(value: Any, kind: str) -> bool:
-    return type(value) in _TYPES.get(kind, (type(value),))
-
-
 def _shown(value: Any) -> str:
     text = dumps(value, ensure_ascii=False, separators=(",", ":"))
     return text if len(text) <= 80 else f"{text[:80]}…"  # noqa: PLR2004
-
-
-def _is_json(value: object) -> bool:
-    return type(value) in {str, int, float, bool}
