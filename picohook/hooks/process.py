@@ -2,104 +2,61 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from ..errors import HookRefusedError, HookReplyError
 from ..model.decisions import CONTINUE
 from ..model.replies import read_decision
 from ..process.advice import advice
-from ..process.restart import StartTurns
 from ..process.states import HookState
-from ..process.supervisor import Supervisor
 from ..wire import words
-from .base import Hook, StateChange
+from .supervised import SupervisedHook
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
 
-    from ..errors import HookError
     from ..model.decisions import Decision
     from ..model.events import Event
     from ..model.spec import Parts
     from ..model.stages import Stage
     from ..protocol.messages import Reply
-    from .base import HookStatus, HostServices, Question
+    from .base import Question
 
 
-def start_turns(host: HostServices) -> StartTurns:
-    """The limit of how many processes of a host start at once."""
-    return StartTurns(host.reactor)
-
-
-class ProcessHook(Hook):
-    """A hook whose process a `Supervisor` keeps running."""
+class ProcessHook(SupervisedHook):
+    """A hook whose process is kept running, and is asked by the protocol."""
 
     in_process = False
     takes_bytes = True
     keeps_decisions = False
-    _supervisor: Supervisor
-    _noted: HookError | None = None
-    """The last error of the supervisor that was copied to `failures`."""
-
-    def open(self, host: HostServices) -> None:
-        self._host = host
-        self._supervisor = Supervisor(
-            self.spec, host, host.shared(start_turns), read=self._read, on_state=self._on_state
-        )
 
     @property
     def parts(self) -> Parts | None:
         """The hook's settings for parts of a response; None while it is not ready, or if its hello does not offer `stream`."""
-        channel = self._supervisor.channel
-        return self.spec.parts if channel is not None and words.STREAM in channel.capabilities else None
+        offers = self.channel is not None and words.STREAM in self.channel.capabilities
+        return self.spec.parts if offers else None
 
-    def _on_state(self, state: HookState) -> None:
+    def _enter(self, state: HookState) -> None:
+        super()._enter(state)
         if state is HookState.READY and self.spec.parts is not None and self.parts is None:
             why = (
                 f"its hello does not offer the capability `{words.STREAM}`: responses wait until it has seen them whole"
             )
             self._host.log.warning("stream has no effect", why=why)
-        error = self._supervisor.last_error
-        if error is not self._noted:
-            self._noted, self.failures.last = error, str(error)
-        if self._host.notice is not None:
-            self._host.notice(StateChange(self.name, state.value, self._supervisor.pid))
-
-    async def run(self) -> None:
-        await self._supervisor.run()
-
-    async def started(self) -> None:
-        await self._supervisor.first_attempt.wait()
-
-    def stop(self) -> None:
-        self._supervisor.stop()
-
-    def reset(self) -> None:
-        """Start it again after the host gave it up."""
-        self._supervisor.reset()
-
-    def restart(self) -> None:
-        """Restart its process."""
-        self._supervisor.restart()
-
-    @property
-    def error(self) -> HookError | None:
-        return None if self._supervisor.state is HookState.READY else self._supervisor.last_error
 
     def handle(self, question: Question[Any]) -> Awaitable[Decision]:
-        channel = self._supervisor.channel
+        channel = self.channel
         if channel is None:
             return self._handle_when_ready(question)
         return channel.call(question.stage, question.shared.params(), question.deadline, question.limit, question.begun)
 
     async def _handle_when_ready(self, question: Question[Any]) -> Decision:
-        channel = await self._supervisor.ready(question.deadline)
-        now = self._host.reactor.now()
-        return await channel.call(question.stage, question.shared.params(), question.deadline, question.limit, now)
+        channel = await self.ready(question.deadline)
+        return await channel.call(
+            question.stage, question.shared.params(), question.deadline, question.limit, self._now()
+        )
 
-    def _read(self, stage: Stage[Any], answer: Reply) -> Decision:
-        """The decision in an answer. Raises `HookError` or `ValueError` if it has none."""
+    def read(self, stage: Stage[Any], answer: Reply) -> Decision:
         if answer.error is None:
             if answer.warning:
                 self._host.log.warning("accepted a sloppy answer", method=stage.method, why=answer.warning)
@@ -115,23 +72,10 @@ class ProcessHook(Hook):
         raise HookRefusedError(why + advice(self.spec, "", answer.error), code=answer.code, hook=self.name)
 
     def notify(self, event: Event) -> None:
-        channel = self._supervisor.channel
-        if channel is None:
-            self._supervisor.counters.dropped_events += 1
+        if self.channel is None:
+            self.counters.dropped_events += 1
         else:
-            channel.notify(event.line(self.spec.events))
+            self.channel.notify(event.line(self.spec.events))
 
     async def flushed(self, deadline: float) -> bool:
-        channel = self._supervisor.channel
-        return channel is not None and await channel.flushed(deadline)
-
-    def status(self) -> HookStatus:
-        supervisor = self._supervisor
-        return replace(
-            super().status(),
-            state=supervisor.state.value,
-            pid=supervisor.pid,
-            starts=supervisor.starts,
-            containment=supervisor.containment,
-            **asdict(supervisor.counters),
-        )
+        return self.channel is not None and await self.channel.flushed(deadline)

@@ -1,1 +1,1 @@
-"""Child processes: how to start one (`plan`), one process (`child`), and the processes of one hook in turn (`supervisor`)."""
+"""Child processes: how to start one (`plan`), one process (`child`), and one that is run to its end (`runner`)."""

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from .plan import Plan
     from .spawn import SpawnedProcess, Spawner
 
+START_WAIT = 10.0
+"""Seconds that the system may take to start a process. The time for its hello begins afterwards."""
+
 
 class SpawnDelayedError(Exception):
     """The machine has no free descriptor, process or memory. A later start may succeed."""

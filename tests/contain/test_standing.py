@@ -522,11 +522,11 @@ async def test_P18_the_launcher_holds_no_descriptor_of_the_hosts_and_keeps_none_
 
 async def test_P1_an_exit_that_a_busy_machine_reports_late_is_still_an_exit(tier, board, monkeypatch):
     """Here the launcher is stopped, so that the end of the output is seen long before the end of the process."""
-    monkeypatch.setattr("picohook.process.supervisor.EXIT_WAIT", 0)
+    monkeypatch.setattr("picohook.hooks.supervised.EXIT_WAIT", 0)
     async with Host([stray("h", board.call("h"), SERVE, contain=CONTAIN[tier])], timeouts=FAR) as host:
         line = await board.line("h")
         (launcher,) = host._mounted.containment._launchers
-        supervised = host._mounted.by_name["h"].hook._supervisor
+        supervised = host._mounted.by_name["h"].hook
         outcomes = []
 
         async def ask():

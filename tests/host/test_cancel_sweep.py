@@ -125,7 +125,7 @@ async def test_C1_a_call_cancelled_at_any_point_leaves_no_caller_waiting_and_the
             assert (await host.before_tool(asking(nonce=2))).payload.arguments == {"echo": 2}
             assert (await host.approve_tool(asking())).approved
             for mounted in host._mounted.by_name.values():
-                supervised = mounted.hook._supervisor
+                supervised = mounted.hook
                 assert not supervised._waiting
                 assert supervised.channel._peer.in_flight() == 0
                 assert not supervised.channel._flush_waiters

@@ -46,7 +46,7 @@ async def cancel_after(turns, function, *arguments):
 
 def assert_nobody_waits(host: Host):
     for mounted in host._mounted.by_name.values():
-        supervised = mounted.hook._supervisor
+        supervised = mounted.hook
         assert not supervised._waiting
         if supervised.channel is not None:
             assert supervised.channel._peer.in_flight() == 0

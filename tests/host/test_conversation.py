@@ -190,7 +190,7 @@ async def test_a_bad_hook_does_not_affect_others_and_the_host_closes_step_by_ste
         assert error in status.last_error or "it left 3 requests in a row" in status.last_error
         if line is not None:
             await line.dead()
-        assert host._mounted.by_name["bad"].hook._supervisor._child.exited.is_set()
+        assert host._mounted.by_name["bad"].hook._child.exited.is_set()
         good = host.status().hooks[1]
         assert (good.starts, good.failures, good.dropped_lines) == (1, 0, 0)
 
@@ -203,7 +203,7 @@ async def test_a_host_with_a_bad_hook_that_is_closed_at_once_closes_down_its_lad
     async with host, anyio.create_task_group() as tasks:
         tasks.start_soon(host.mount, bad)
         line = await board.line("bad")
-        supervisor = host._mounted.by_name["bad"].hook._supervisor
+        supervisor = host._mounted.by_name["bad"].hook
         await host.aclose()
         assert host._mounted.by_name["bad"].ended.is_set()
         assert host._mounted.by_name["good"].ended.is_set()

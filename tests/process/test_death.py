@@ -98,7 +98,7 @@ async def test_output_before_a_process_closed_its_stdin_is_read_even_if_a_write_
             await line.said()
             line.go_on()
             assert line.said_now() == "wrote"
-            host._mounted.by_name["h"].hook._supervisor.channel.notify(b"{}\n")
+            host._mounted.by_name["h"].hook.channel.notify(b"{}\n")
             line.go_on()
             line.dead_now()
         assert [outcome.action for outcome in outcomes] == ["deny_tool"]
@@ -154,7 +154,7 @@ async def test_P4_one_that_ignores_the_end_of_its_stdin_and_term_is_killed_after
     spec = scripted("h", ["ignore", "SIGTERM"], board.call("h"), HELLO, HANG, grace=0.05)
     async with Host([spec], timeouts=FAR, logger=journal) as host:
         line = await board.line("h")
-        process = host._mounted.by_name["h"].hook._supervisor._child
+        process = host._mounted.by_name["h"].hook._child
     await line.dead()
     assert process.exit_code == -signal.SIGKILL
     assert not journal.all("survived SIGKILL: it is stuck in the kernel")
@@ -163,7 +163,7 @@ async def test_P4_one_that_ignores_the_end_of_its_stdin_and_term_is_killed_after
 async def test_a_hook_that_ends_at_the_end_of_its_stdin_gets_no_signal(board):
     async with Host([scripted("h", board.call("h"), SERVE, grace=60)], timeouts=FAR) as host:
         line = await board.line("h")
-        process = host._mounted.by_name["h"].hook._supervisor._child
+        process = host._mounted.by_name["h"].hook._child
     await line.dead()
     assert process.exit_code == 0
 
@@ -172,7 +172,7 @@ async def test_a_hook_that_is_stopped_is_seen_to_stop_even_if_it_ends_before_the
     seen = []
     async with Host([scripted("h")], timeouts=FAR) as host:
         host.on_change.add(lambda change: seen.append(change.state))
-        supervised = host._mounted.by_name["h"].hook._supervisor
+        supervised = host._mounted.by_name["h"].hook
         supervised.stop()
         assert select.select([supervised._child.stdout], [], [], PATIENCE)[0]  # the end of its output
     assert seen == ["stopping", "stopped"]
@@ -182,7 +182,7 @@ async def test_a_hook_that_is_stopped_is_seen_to_stop_even_if_it_ends_before_the
 async def test_a_hook_that_ignores_the_end_of_its_stdin_gets_sigterm(board):
     async with Host([scripted("h", board.call("h"), HELLO, HANG, grace=0.05)], timeouts=FAR) as host:
         line = await board.line("h")
-        process = host._mounted.by_name["h"].hook._supervisor._child
+        process = host._mounted.by_name["h"].hook._child
     await line.dead()
     assert process.exit_code == -signal.SIGTERM
 
@@ -257,7 +257,7 @@ async def test_P8_a_flood_on_stderr_is_drained_capped_and_rate_limited_and_stdou
     hidden = sum(record["lines"] for record in journal.all("stderr, not shown"))
     assert shown + hidden == 200_000
     assert shown < 5_000
-    assert len(host._mounted.by_name["h"].hook._supervisor._child.stderr_tail) <= 8192
+    assert len(host._mounted.by_name["h"].hook._child.stderr_tail) <= 8192
 
 
 async def test_P8_a_flood_on_stderr_without_a_newline_is_bounded_too(journal):
@@ -331,7 +331,7 @@ async def test_P14_a_hook_outlives_the_thread_that_started_it(board):
 
 async def test_P15_a_process_that_has_ended_is_not_signalled_any_more(board, monkeypatch):
     async with Host([scripted("h", board.call("h"), SERVE, restart=ONCE)], timeouts=FAR) as host:
-        process = host._mounted.by_name["h"].hook._supervisor._child
+        process = host._mounted.by_name["h"].hook._child
         await error_of(host, ["exit", 0])
         await process.exited.wait()
         monkeypatch.setattr(os, "killpg", lambda *_: pytest.fail("a signal to whoever has that number now"))
@@ -529,7 +529,7 @@ async def test_a_process_that_survives_sigkill_is_reported_and_blocks_nothing_fo
         assert line.alive
         os.kill(line.pid, signal.SIGKILL)
         await line.dead()
-        await host._mounted.by_name["h"].hook._supervisor._child.exited.wait()
+        await host._mounted.by_name["h"].hook._child.exited.wait()
     assert not children()
     line.close()
     assert descriptors() == before

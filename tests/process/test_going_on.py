@@ -178,7 +178,7 @@ def test_a_host_that_is_used_in_another_event_loop_raises_and_works_on_in_its_ow
 async def test_a_question_whose_time_is_over_is_not_put_to_the_hook():
     spec = HookSpec(name="h", command=(sys.executable, "-c", PAIRS), stages=("before_tool",), grace=0.1)
     async with Host([spec]) as host:
-        supervised = host._mounted.by_name["h"].hook._supervisor
+        supervised = host._mounted.by_name["h"].hook
         now = current_reactor().now()
         with pytest.raises(HookTimeoutError, match="before it was asked"):
             await supervised.channel.call(STAGES["before_tool"], b"{}", now, now, now)

@@ -16,7 +16,7 @@ import pytest
 from scripted import HANG, SERVE, command, descriptors, scripted
 
 from picohook import HookSpec, Host, RestartPolicy, Timeouts, ToolCall
-from picohook.process import supervisor
+from picohook.hooks import supervised as supervisor
 
 pytestmark = pytest.mark.anyio
 
@@ -170,7 +170,7 @@ async def test_S5_a_hello_that_is_not_answered_ends_in_a_kill_and_asks_about_flu
     spec = scripted("mute", HANG, hello_timeout=0.1, grace=0.1, restart=RestartPolicy(max_starts=1))
     async with Host([spec], logger=journal) as host:
         await journal.seen("failed: it is not started again until it is reset")
-        assert host._mounted.by_name["mute"].hook._supervisor._child.exit_code == -signal.SIGTERM
+        assert host._mounted.by_name["mute"].hook._child.exit_code == -signal.SIGTERM
         assert "hook.hello was not answered in time; it wrote nothing at all" in only(host).last_error
         assert "flush" in only(host).last_error
 

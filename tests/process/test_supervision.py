@@ -9,7 +9,8 @@ import pytest
 from scripted import HANG, HELLO, SERVE, children, descriptors, held, scripted, settled
 
 from picohook import HookCrashedError, Host, RestartPolicy, Timeouts, ToolCall
-from picohook.process import restart, supervisor
+from picohook.hooks import supervised as supervisor
+from picohook.process import restart
 
 pytestmark = pytest.mark.anyio
 
@@ -67,7 +68,7 @@ async def test_S10_failed_is_latched_when_the_window_has_passed(journal, board):
         await board.line("h")
         await crash(host)
         await journal.seen(GIVEN_UP)
-        supervised = host._mounted.by_name["h"].hook._supervisor
+        supervised = host._mounted.by_name["h"].hook
         supervised._budget._starts.clear()  # the starts are long past
         supervised._wake.set()  # somebody wakes it for no reason
         await anyio.wait_all_tasks_blocked()
@@ -98,7 +99,7 @@ async def test_reset_of_a_hook_that_serves_changes_nothing(board):
 @pytest.mark.parametrize("when", ["in_hello", "serving"])
 async def test_starts_back_off_further_each_time_even_for_a_crash_in_hello(when, journal, monkeypatch):
     delays = []
-    sleep = supervisor.Supervisor._sleep
+    sleep = supervisor.SupervisedHook._sleep
 
     async def recorded(self, delay=None):
         if delay is not None:
@@ -109,7 +110,7 @@ async def test_starts_back_off_further_each_time_even_for_a_crash_in_hello(when,
         else:
             await sleep(self, delay)
 
-    monkeypatch.setattr(supervisor.Supervisor, "_sleep", recorded)
+    monkeypatch.setattr(supervisor.SupervisedHook, "_sleep", recorded)
     monkeypatch.setattr(restart, "BACKOFF_FIRST", 0.02)
     steps = [["read"], ["exit", 1]] if when == "in_hello" else [HELLO, ["exit", 1]]
     async with Host([scripted("h", *steps, restart=RestartPolicy(max_starts=4))], timeouts=FAR, logger=journal):
@@ -232,7 +233,7 @@ async def test_promise_9_thirty_restarts_leave_no_growth(board, monkeypatch):
     monkeypatch.setattr(restart, "BACKOFF_FIRST", 0.001)
     spec = scripted("h", board.call("h"), SERVE, restart=OFTEN)
     async with Host([spec], timeouts=FAR) as host:
-        supervised = host._mounted.by_name["h"].hook._supervisor
+        supervised = host._mounted.by_name["h"].hook
         lines = []
 
         async def rounds(count):
@@ -285,7 +286,7 @@ async def test_a_shared_error_does_not_keep_the_callers_payloads(board):
             await board.line("asked")
             host.restart("h")
         await host.before_tool(asking())
-        error = host._mounted.by_name["h"].hook._supervisor.last_error
+        error = host._mounted.by_name["h"].hook.last_error
         assert isinstance(error, HookCrashedError)
         depth, trace = 0, error.__traceback__
         while trace is not None:

@@ -14,9 +14,8 @@ import anyio.to_thread
 from ...errors import HookCrashedError, PicohookError
 from ...model.spec import HookSpec
 from ...observe.log import Log
-from ...process.child import Child, SpawnDelayedError
+from ...process.child import START_WAIT, Child, SpawnDelayedError
 from ...process.plan import plan
-from ...process.supervisor import START_WAIT
 from ...sessions.session import Session
 from ...transport.event_loop import current_reactor
 from .proxy import Proxy

@@ -14,35 +14,31 @@
 from __future__ import annotations
 
 import signal
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 import anyio
 
 from ..errors import HookCrashedError, HookError, HookTimeoutError, PicohookError
+from ..process.advice import advice
+from ..process.child import START_WAIT, Child, SpawnDelayedError
+from ..process.plan import ChangedError, Planner
+from ..process.restart import RestartBudget, StartTurns
+from ..process.states import HookState, step
+from ..process.threads import NoThreadError
 from ..transport.channel import CLOSED_OUTPUT, PIPE_ENDS, Channel, HookCounters
 from ..wire.platforms import is_ending
 from ..wire.text import last_words
-from .advice import advice
-from .child import Child, SpawnDelayedError
-from .plan import ChangedError, Planner
-from .restart import RestartBudget
-from .states import HookState, step
-from .threads import NoThreadError
+from .base import Hook, StateChange
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from ..model.decisions import Decision
-    from ..model.spec import HookSpec
     from ..model.stages import Stage
+    from ..process.plan import Plan, Seen
     from ..protocol.messages import Reply
     from ..transport.reactor import Waiter
-    from .plan import Plan, Seen
-    from .restart import StartTurns
-    from .spawn import ProcessServices
+    from .base import HookStatus, HostServices
 
-START_WAIT = 10.0
-"""Seconds that the system may take to start a process. The time for its hello begins afterwards."""
 EXIT_WAIT, END_WAIT = 0.2, 5.0
 """Seconds to wait for the end of a process whose pipe broke, so that the error can name its exit code: before a look at the
 process, and after one that shows that it is ending."""
@@ -83,40 +79,37 @@ class _Life:
             self.greeting.cancel()
 
 
-class Supervisor:
-    """Keeps the process of one hook running."""
+def start_turns(host: HostServices) -> StartTurns:
+    """The limit of how many processes of a host start at once."""
+    return StartTurns(host.reactor)
 
-    def __init__(
-        self,
-        spec: HookSpec,
-        host: ProcessServices,
-        turns: StartTurns,
-        *,
-        read: Callable[[Stage[Any], Reply], Decision],
-        on_state: Callable[[HookState], None],
-    ) -> None:
-        """`read` returns the decision in a reply."""
-        self.spec = spec
+
+class SupervisedHook(Hook):
+    """A hook whose process is kept running."""
+
+    def open(self, host: HostServices) -> None:
         self.state = HookState.STARTING
         self.channel: Channel | None = None
         self.counters = HookCounters()
         self.starts = 0
         self.last_error: HookError | None = None
-        self.first_attempt = anyio.Event()
+        self._first_attempt = anyio.Event()
         """Set when the first start has succeeded or failed."""
         self._host = host
         self._now = host.reactor.now
         self._log = host.log
-        self._turns = turns
-        self._read = read
-        self._on_state: Callable[[HookState], None] | None = on_state
-        self._planner = Planner(spec, host.verify)
+        self._turns = host.shared(start_turns)
+        self._planner = Planner(self.spec, host.verify)
         self._life: _Life | None = None
         self._child: Child | None = None
-        self._budget = RestartBudget(spec.restart)
+        self._budget = RestartBudget(self.spec.restart)
         self._waiting: dict[Waiter, None] = {}
         self._wake = anyio.Event()
         self._stopping = False
+
+    def read(self, stage: Stage[Any], answer: Reply) -> Decision:
+        """The decision in an answer. Raises `HookError` or `ValueError` if it has none."""
+        raise NotImplementedError
 
     @property
     def pid(self) -> int | None:
@@ -139,27 +132,43 @@ class Supervisor:
                 await waiter.wait(deadline)
             except TimeoutError:
                 message = f"it is {self.state.value}, and was not ready in time{self._last_words()}"
-                raise HookTimeoutError(message, hook=self.spec.name) from None
+                raise HookTimeoutError(message, hook=self.name) from None
             finally:
                 self._waiting.pop(waiter, None)
         return self.channel
 
+    async def started(self) -> None:
+        await self._first_attempt.wait()
+
+    @property
+    def error(self) -> HookError | None:
+        return None if self.state is HookState.READY else self.last_error
+
+    def status(self) -> HookStatus:
+        return replace(
+            super().status(),
+            state=self.state.value,
+            pid=self.pid,
+            starts=self.starts,
+            containment=self.containment,
+            **asdict(self.counters),
+        )
+
     def reset(self) -> None:
-        """Start again after FAILED, with a fresh budget of starts."""
+        """Start it again after the host gave it up, with a fresh budget of starts."""
         self._budget.reset()
         self._wake.set()
         if self.state is HookState.FAILED and not self._stopping:
             self._enter(HookState.BACKOFF)  # from now on calls wait for it
 
     def restart(self) -> None:
-        """End the running process, and start the next one. Calls in flight fail."""
+        """Restart its process. Calls in flight fail."""
         if self._life is not None and not self._life.over:
             self._life.error = self._crashed("it was restarted")
             self._over(self._life, "")
         self.reset()
 
     def stop(self) -> None:
-        """End `run`: it stops the process in steps, and starts no other."""
         self._stopping = True
         if self.channel is not None and self.channel.is_idle:
             # Now and not in `run`, so that all hooks of a host end at the same time, beside the host's work.
@@ -178,15 +187,13 @@ class Supervisor:
                         await self._serve_once()
                         continue
                     except Exception as error:  # no error here may reach the embedder's task group
-                        self.last_error = self._crashed(f"its supervisor broke: {error!r}")
+                        self._failed(self._crashed(f"its supervisor broke: {error!r}"))
                 if not self._stopping:
                     self._give_up()
                     await self._sleep()
         finally:
             if self.state is not HookState.FAILED or self._stopping:
                 self._enter(HookState.STOPPED)
-            self._on_state = None
-            del self._read  # it holds the hook, which holds this object
 
     async def _serve_once(self) -> None:
         life = self._life = _Life(self._now())
@@ -200,7 +207,7 @@ class Supervisor:
         budget.ended(life.began, self._now())
         again = budget.failures > 1 and str(error) == str(self.last_error)
         logged = life.logged == str(error)
-        self.last_error = error
+        self._failed(error)
         (self._log.info if again or logged else self._log.warning)("ended", why=str(error))
         if not budget.allows(self._now()):
             self._give_up()
@@ -208,6 +215,9 @@ class Supervisor:
         self._enter(HookState.BACKOFF)
         self._wake = anyio.Event()  # the end of the process may have set it, and that must not shorten the delay
         await self._sleep(budget.delay())
+
+    def _failed(self, error: HookError) -> None:
+        self.last_error, self.failures.last = error, str(error)
 
     def _give_up(self) -> None:
         self._budget.given_up = True
@@ -284,13 +294,13 @@ class Supervisor:
         except HookError:
             raise
         except NoThreadError as error:
-            raise HookCrashedError(f"its files could not be read: {error}", hook=self.spec.name) from None
+            raise HookCrashedError(f"its files could not be read: {error}", hook=self.name) from None
         except Exception as error:  # from the embedder's check
             self._budget.given_up = True
             raise self._crashed(str(error) if isinstance(error, PicohookError) else repr(error)) from None
 
     def _crashed(self, why: str) -> HookCrashedError:
-        return HookCrashedError(why, hook=self.spec.name)
+        return HookCrashedError(why, hook=self.name)
 
     async def _spawn(self, life: _Life, planned: Plan) -> None:
         def exited() -> None:
@@ -305,7 +315,7 @@ class Supervisor:
                 host.spawner,
                 planned,
                 deadline=self._now() + START_WAIT,
-                name=self.spec.name,
+                name=self.name,
                 log=self._log,
                 on_exit=exited,
             )
@@ -315,10 +325,10 @@ class Supervisor:
             host.reactor,
             child.stdout,
             child.stdin,
-            name=self.spec.name,
+            name=self.name,
             log=self._log,
             counters=self.counters,
-            read=self._read,
+            read=self.read,
             on_fault=lambda fault: self._over(life, fault),
             max_line=self.spec.max_line_bytes,
             max_in_flight=self.spec.max_in_flight,
@@ -381,7 +391,7 @@ class Supervisor:
         elif life.fault == CLOSED_OUTPUT and not by_itself:
             ended += ": keep standard output open, for the answers"
         ended = self._with_words(ended, life, child)
-        return HookCrashedError(ended, hook=self.spec.name, exit_code=child.exit_code, stderr_tail=child.stderr_tail)
+        return HookCrashedError(ended, hook=self.name, exit_code=child.exit_code, stderr_tail=child.stderr_tail)
 
     def _with_words(self, why: str, life: _Life, child: Child) -> str:
         """The cause with the last words of the process, and what its author can do."""
@@ -400,8 +410,8 @@ class Supervisor:
     def _enter(self, state: HookState) -> None:
         self.state = step(self.state, state)
         if state is not HookState.STARTING:
-            self.first_attempt.set()
+            self._first_attempt.set()
         for waiter in self._waiting:
             waiter.settle(None)
-        if self._on_state is not None:
-            self._on_state(state)
+        if self._host.notice is not None:
+            self._host.notice(StateChange(self.name, state.value, self.pid))
