@@ -103,18 +103,15 @@ class Asker:
         calls = [answered]
         if asked is not None and asked.tool != answered.tool:  # with the caller's own meta, as in the outcome
             calls.insert(0, asked.model_copy(update={"meta": answered.meta}))
+        mounted, owners = self._arrangement.by_name.get(outcome.hook), self._arrangement.owners
+        may_own = mounted is not None and mounted.hook.spec.respond is RespondRule.OWN
         for call in calls:
-            if not self._owns(outcome.hook, call):
+            if not (may_own and owners.owns(outcome.hook, call)):
                 approval = await self.approve_tool(call)
                 trail += approval.trail
                 if not approval.approved:
                     return replace(approval, stage=BEFORE_TOOL.name, trail=trail)
         return replace(outcome, trail=trail)
-
-    def _owns(self, hook: str, call: ToolCall) -> bool:
-        """Whether the hook may answer the call without approval."""
-        mounted, owners = self._arrangement.by_name.get(hook), self._arrangement.owners
-        return mounted is not None and mounted.hook.spec.respond is RespondRule.OWN and owners.owns(hook, call)
 
     async def approve_tool(self, call: ToolCall | Mapping[str, Any]) -> Outcome[ToolCall]:
         """Whether all approvers say yes. Without approvers, the call is approved."""
@@ -256,7 +253,8 @@ class Asker:
 
     def may_ask(self, stage: Stage[P], payload: P) -> tuple[Hook, ...]:
         """The hooks that may be asked at a stage about this payload, whose fields that can be edited are not known yet."""
-        return tuple(seat.hook for seat in self._arrangement.generations[stage.name].seats if seat.may_want(payload))
+        seats = self._arrangement.generations[stage.name].seats
+        return tuple(seat.hook for seat in seats if seat.wants(payload) or (seat.filter and seat.filter.when))
 
     def status(self) -> HostStatus:
         """The state of the host and of each hook."""

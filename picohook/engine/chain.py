@@ -148,7 +148,8 @@ class Chain(Generic[P]):
             error = result = failure = answer = None
             try:
                 if begun >= end:
-                    seat.fail_late()
+                    whose = "of the system's hooks" if seat.is_system else "for the whole chain"
+                    raise HookTimeoutError(f"the time {whose} was used up before it was asked")
                 if self.account is not None:
                     self.account.asking(hook, encoded)
                 decision = await hook.handle(question)

@@ -191,12 +191,7 @@ class Listeners:
 
     def begin(self, stage: Stage[P], payload: P) -> Accounts[P]:
         """Begin the accounts of a chain. Returns them as one."""
-        accounts = Accounts(stage, payload, self._safely)
-        for listener in self.all:
-            if self._safely(accounts.begin, listener) is _FAILED:
-                accounts.refuse_for(listener)
-        accounts.share_payload()
-        return accounts
+        return Accounts(self.all, stage, payload, self._safely)
 
     def operation(self, kind: OperationKind, payload: Payload) -> Operation:
         """Begin an operation of all listeners that see operations. Returns them as one."""
@@ -248,24 +243,24 @@ class Listeners:
 class Accounts(Account[P]):
     """The accounts of all listeners of one chain."""
 
-    def __init__(self, stage: Stage[P], payload: P, safely: Callable[..., Any]) -> None:
+    def __init__(self, listeners: Iterable[Listener], stage: Stage[P], payload: P, safely: Callable[..., Any]) -> None:
         super().__init__(stage, payload)
         self._given = payload
         self._safely = safely
         self._all: list[tuple[Listener, Account[P]]] = []
         self._refusal = ""
+        for listener in listeners:
+            if safely(self._begin, listener) is _FAILED:
+                self._refuse_for(listener)
+        for _, account in self._all:
+            safely(setattr, account, "payload", self.payload)  # the one that hooks are asked about
 
-    def begin(self, listener: Listener) -> None:
+    def _begin(self, listener: Listener) -> None:
         """Begin the account of a listener, and take over its payload, which may have another meta. Raises its errors."""
         account = listener.begin(self.stage, self.payload)
         if account is not None:
             self.payload = account.payload
             self._all.append((listener, account))
-
-    def share_payload(self) -> None:
-        """Set the payload that hooks are asked about on all accounts."""
-        for _, account in self._all:
-            self._safely(setattr, account, "payload", self.payload)
 
     def resumed(self, resumed: Resumed) -> None:
         for _, account in self._all:
@@ -289,7 +284,7 @@ class Accounts(Account[P]):
             self._refuse(outcome)
             shown = replace(outcome, trail=tuple(map(replace, outcome.trail)))
             if self._safely(account.concluded, shown) is _FAILED:
-                self.refuse_for(listener)
+                self._refuse_for(listener)
         self._refuse(outcome)
         given = self._given
         if given is not self.payload:
@@ -302,7 +297,7 @@ class Accounts(Account[P]):
         for _, account in self._all:
             self._safely(account.abandoned, error)
 
-    def refuse_for(self, listener: Listener) -> None:
+    def _refuse_for(self, listener: Listener) -> None:
         """Note that a listener failed. If it is required, the chain's outcome will be denied."""
         if isinstance(listener, RequiredListener):
             self._refusal = self._refusal or listener.refusal

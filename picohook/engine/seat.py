@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
-from ..errors import HookTimeoutError
 from ..wire import words
 
 if TYPE_CHECKING:
@@ -65,11 +64,6 @@ class Seat:
         """Whether it may take only a part of the chain's time."""
         self.waits_for_person = hook.waits_for_person
 
-    def fail_late(self) -> NoReturn:
-        """Raises the `HookTimeoutError` of a hook that is not asked, because the time of its chain is over."""
-        whose = "of the system's hooks" if self.is_system else "for the whole chain"
-        raise HookTimeoutError(f"the time {whose} was used up before it was asked")
-
     def deadlines(self, begun: float, end: float) -> tuple[float, float]:
         """Returns when a question ends that begins now, and when it ends at the latest if the hook shows progress.
 
@@ -100,10 +94,6 @@ class Seat:
     def wants(self, payload: Payload) -> bool:
         """Whether the hook is asked about this payload."""
         return self.filter is None or self.filter.matches(payload)
-
-    def may_want(self, payload: Payload) -> bool:
-        """Whether the hook may be asked about this payload when it has other content."""
-        return self.filter is None or bool(self.filter.when) or self.filter.matches(payload)
 
 
 def seats_named(name: str, seats: Sequence[Seat]) -> tuple[Seat, ...]:

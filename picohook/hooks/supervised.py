@@ -79,11 +79,6 @@ class _Life:
             self.greeting.cancel()
 
 
-def start_turns(host: HostServices) -> StartTurns:
-    """The limit of how many processes of a host start at once."""
-    return StartTurns(host.reactor)
-
-
 class SupervisedHook(Hook):
     """A hook whose process is kept running."""
 
@@ -98,7 +93,7 @@ class SupervisedHook(Hook):
         self._host = host
         self._now = host.reactor.now
         self._log = host.log
-        self._turns = host.shared(start_turns)
+        self._turns = host.shared(StartTurns)
         self._planner = Planner(self.spec, host.verify)
         self._life: _Life | None = None
         self._child: Child | None = None
@@ -125,7 +120,8 @@ class SupervisedHook(Hook):
         """The channel of a process that has answered hello. Waits for one until the deadline. Raises `HookError`."""
         while self.channel is None:
             if self.state in {HookState.FAILED, HookState.STOPPING, HookState.STOPPED}:
-                raise self._unavailable()
+                how = "it was given up" if self.state is HookState.FAILED else f"it is {self.state.value}"
+                raise self._crashed(how + self._last_words())
             waiter = self._host.reactor.waiter()
             self._waiting[waiter] = None
             try:
@@ -390,19 +386,10 @@ class SupervisedHook(Hook):
             ended += f" before it answered hook.hello: {NOT_RUN}"
         elif life.fault == CLOSED_OUTPUT and not by_itself:
             ended += ": keep standard output open, for the answers"
-        ended = self._with_words(ended, life, child)
-        return HookCrashedError(ended, hook=self.name, exit_code=child.exit_code, stderr_tail=child.stderr_tail)
-
-    def _with_words(self, why: str, life: _Life, child: Child) -> str:
-        """The cause with the last words of the process, and what its author can do."""
         words = last_words(child.stderr_tail, SHOWN_TAIL)
-        if words:
-            why += f"; it said: {words}"
-        return why + (advice(self.spec, life.program, words) or ("" if life.ready else life.missing))
-
-    def _unavailable(self) -> HookError:
-        how = "it was given up" if self.state is HookState.FAILED else f"it is {self.state.value}"
-        return self._crashed(how + self._last_words())
+        ended += f"; it said: {words}" if words else ""
+        ended += advice(self.spec, life.program, words) or ("" if life.ready else life.missing)
+        return HookCrashedError(ended, hook=self.name, exit_code=child.exit_code, stderr_tail=child.stderr_tail)
 
     def _last_words(self) -> str:
         return f": {self.last_error}" if self.last_error is not None else ""

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from pydantic import ValidationError
 
 from ..errors import EncodeError, PicohookError
-from ..protocol.codec import decode_own, encode, encode_part, encode_with_parts
-from .payloads import Meta, Payload
-from .stages import STAGES
+from ..protocol.codec import decode_own, encode, encode_to_keep
+from .payloads import Payload
 
 if TYPE_CHECKING:
     from typing import Self
 
 P = TypeVar("P", bound=Payload)
-
-_OWN = frozenset(stage.payload for stage in STAGES.values())
-"""The payloads whose `wire` is known: a subclass may have another one."""
-_slot: Any = Meta.__dict__["encoded"]  # asked directly, because pydantic takes long to say that it is empty
-_get_encoded, _set_encoded = _slot.__get__, _slot.__set__
 
 CHANGED = "it was changed in place while hooks were asked about it"
 """The error for a payload that is no longer the one that hooks saw."""
@@ -39,11 +33,7 @@ class Encoded(Generic[P]):
     def params(self) -> bytes:
         """The payload as the params of a request. Raises `EncodeError`."""
         if self._params is None:
-            payload = self.payload
-            meta = payload.meta
-            own = type(payload) in _OWN and type(meta) is Meta
-            made = encode_with_parts(payload.around(_encoded(meta))) if own else None
-            self._params = made or encode(payload.wire())
+            self._params = encode_to_keep(self.payload.wire())
         return self._params
 
     @classmethod
@@ -76,9 +66,7 @@ class Encoded(Generic[P]):
     def intact(self) -> bool:
         """Whether the payload still has these bytes. It does not if it was changed in place."""
         try:
-            if self._own:  # its meta is not shared, so it is not kept
-                return encode(self.payload.wire()) == self.params()
-            return self._params is None or Encoded(self.payload).params() == self._params
+            return self._params is None or encode(self.payload.wire()) == self._params
         except EncodeError:
             return False
 
@@ -88,16 +76,3 @@ class Encoded(Generic[P]):
         if not (self._own or own.intact):
             raise PicohookError(CHANGED)
         return own
-
-
-def _encoded(meta: Meta) -> Any:
-    """The plain form of a meta at its first use, and its JSON from then on: most are used once or many times."""
-    try:
-        made = _get_encoded(meta)
-    except AttributeError:
-        _set_encoded(meta, None)
-        return meta.wire()
-    if made is None:
-        made = encode_part(meta.wire())
-        _set_encoded(meta, made)
-    return made

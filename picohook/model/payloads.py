@@ -90,8 +90,6 @@ class Meta(PlainModel):
     source: str = Field(default="", validation_alias="Source", serialization_alias="Source")
     traceparent: str = ""
     """The trace and the span, as a W3C `traceparent`."""
-    __slots__ = ("encoded",)
-    """The JSON of the meta, kept because many payloads share one."""
 
     def deep_copy(self) -> Self:
         return self if type(self) is Meta else super().deep_copy()

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Hashable
 
     from ..model.spec import RestartPolicy
-    from ..transport.reactor import Alarm, Reactor
+    from ..transport.reactor import Alarm
+    from .spawn import ProcessServices
 
 BACKOFF_FIRST = 0.05
 BACKOFF_MOST = 5.0
@@ -67,8 +68,8 @@ class RestartBudget:
 class StartTurns:
     """The turns of one host. A start has its turn from the reading of its files to the answer to hello."""
 
-    def __init__(self, reactor: Reactor) -> None:
-        self._reactor = reactor
+    def __init__(self, host: ProcessServices) -> None:
+        self._reactor = host.reactor
         self._free = anyio.Semaphore(max(LEAST, FOR_EACH_PROCESSOR * processors()), fast_acquire=True)
         self._given: dict[Hashable, Alarm] = {}
         """The starts that have their turn. Each alarm ends one."""

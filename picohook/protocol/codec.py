@@ -211,7 +211,7 @@ def _may_have_null(data: bytes) -> bool:
     return True
 
 
-_EXACT = frozenset({int, bool, type(None), orjson.Fragment})
+_EXACT = frozenset({int, bool, type(None)})
 
 
 def _are_exact(values: Iterable[Any]) -> bool:
@@ -252,28 +252,12 @@ def encode(value: Any) -> bytes:
     return data
 
 
-def encode_finite(value: Any) -> bytes:
-    """Returns the same as `encode`, sooner. The value must hold neither NaN nor infinity."""
-    try:
-        return orjson.dumps(value, option=_OPTIONS)
-    except TypeError:
-        return _encode_slowly(value)
+def encode_to_keep(value: Any) -> bytes:
+    """The same as `encode`, in the memory of its length: for a text that is kept while hooks are asked.
 
-
-def encode_part(value: Any) -> orjson.Fragment:
-    """The JSON of a value that several payloads contain, encoded once for all of them."""
-    return orjson.Fragment(encode(value))
-
-
-def encode_with_parts(value: Any) -> bytes | None:
-    """The JSON of a value that contains encoded parts. None if only `encode`, without parts, can encode it exactly."""
-    try:
-        data = orjson.dumps(value, option=_OPTIONS)
-    except TypeError:
-        return None
-    if _may_have_null(data) and not _are_exact((value,)):
-        return None
-    # orjson reserves 4 KiB for a short text, and eight times its length for a long one. This one is kept while hooks are asked.
+    orjson reserves 4 KiB for a short text, and eight times its length for a long one.
+    """
+    data = encode(value)
     return b"%b" % data if len(data) < _COPIED else data
 
 

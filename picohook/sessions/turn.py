@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from ..calls.model_call import Complete, DecidedRequest, Show
     from ..calls.tool_call import DecidedCall, OnPause
-    from ..model.decisions import Outcome
     from ..model.trail import StageTrail
     from .delivery import Delivery
 
@@ -165,7 +164,8 @@ class Turn(BaseTurn):
         self.take(outcome)
         self._edited(list(outcome.payload.messages))
         if outcome.action == words.RETRY:
-            self._go_round(outcome)
+            self._rounds.spend(outcome.feedback, outcome.payload)
+            self.messages += [from_user(outcome.feedback)] if outcome.feedback else []
             return False
         if outcome.action == words.PAUSE:
             asked = fingerprints(self.host, decided_by(outcome, finish, self.host.hooks, known))
@@ -180,11 +180,6 @@ class Turn(BaseTurn):
             removed = after is None or after in self.messages  # what is the last answer now is of an earlier turn
             self._response = {**self._response, **({"content": ""} if removed or after is None else after)}
         self.messages = messages
-
-    def _go_round(self, outcome: Outcome[Any]) -> None:
-        self._rounds.spend(outcome.feedback, outcome.payload)
-        if outcome.feedback:
-            self.messages.append(from_user(outcome.feedback))
 
     @_step
     async def compact(

@@ -5,8 +5,11 @@ from __future__ import annotations
 import anyio
 import pytest
 
+from picohook import Log, Timeouts
 from picohook.process import restart
+from picohook.process.group import PlainSpawner
 from picohook.process.restart import StartTurns
+from picohook.process.spawn import ProcessServices
 from picohook.transport.event_loop import current_reactor
 
 pytestmark = pytest.mark.anyio
@@ -23,7 +26,8 @@ class Starts:
     """Starts that ask for their turn one after another, and note which have it."""
 
     def __init__(self) -> None:
-        self.turns = StartTurns(current_reactor())
+        reactor = current_reactor()
+        self.turns = StartTurns(ProcessServices(reactor, Log(), Timeouts(), PlainSpawner(reactor)))
         self.have: list[int] = []
 
     async def take(self, number: int) -> None:

@@ -11,7 +11,7 @@ from ....model.encoded import Encoded
 from ....model.events import known_kind
 from ....model.payloads import NO_META, Meta, Payload
 from ....model.stages import STAGES
-from ....protocol.codec import encode, encode_finite
+from ....protocol.codec import encode
 from ....rpc.dispatch import TRUE, Method, Params, validated
 from ....rpc.jsonrpc import NOT_OPEN, RETRY_LIMIT
 from ....wire import words
@@ -53,7 +53,7 @@ def _shared(params: dict[str, Any]) -> Meta | dict[str, Any]:
 
     The requests of one iteration have the same meta. It is validated once, and its bytes are made once.
     """
-    data = encode_finite(params)  # it was decoded, so it holds no NaN; unlike dicts, bytes tell 1 from true and 1.0
+    data = encode(params)  # unlike dicts, bytes tell 1 from true and 1.0
     if len(data) > MAX_META:
         return params
     try:
@@ -119,7 +119,7 @@ def outcome_json(outcome: Outcome[Any], *, with_payload: bool = True) -> bytes:
     """
     fields = outcome.wire(payload=False)
     result = fields.pop("result", None)
-    data = encode(fields) if outcome.notes else encode_finite(fields)  # only notes can hold a NaN
+    data = encode(fields)
     if with_payload:
         before = outcome.asked
         if before is None or before.payload is not outcome.payload:
