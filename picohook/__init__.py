@@ -52,7 +52,7 @@ _NAMES = {
     "hooks.function": "FunctionHook",
     "hooks.process": "ProcessHook",
     "hooks.python": "PythonHook",
-    "hooks.result": "decision_in",
+    "hooks.native_contract": "decision_in",
     "host": "Host HostSettings",
     "model.conversation": "calls_of text_of",
     "model.decisions": "AbortTurn Approve Asked Continue Decision Deny HardAbort Modify Outcome Pause Respond Retry Skip",
@@ -66,11 +66,11 @@ _NAMES = {
     "observe.log": "Log Logger",
     "protocol.raw_line": "RawLine",
     "reload.watch": "watch",
+    "sessions.base_session": "SessionView",
     "sessions.delivery": "Delivery",
     "sessions.paused": "PausedTurn",
     "sessions.session": "Session",
     "sessions.turn": "Turn TurnResult",
-    "sessions.view": "SessionView",
 }
 """The public names, by the module that each is in."""
 

@@ -70,9 +70,9 @@ from .hooks.base import (
 )
 from .hooks.command import CommandHook as CommandHook
 from .hooks.function import FunctionHook as FunctionHook
+from .hooks.native_contract import decision_in as decision_in
 from .hooks.process import ProcessHook as ProcessHook
 from .hooks.python import PythonHook as PythonHook
-from .hooks.result import decision_in as decision_in
 from .host import Host as Host, HostSettings as HostSettings
 from .model.conversation import calls_of as calls_of, text_of as text_of
 from .model.decisions import (
@@ -124,11 +124,11 @@ from .model.trail import (
 from .observe.log import Log as Log, Logger as Logger
 from .protocol.raw_line import RawLine as RawLine
 from .reload.watch import watch as watch
+from .sessions.base_session import SessionView as SessionView
 from .sessions.delivery import Delivery as Delivery
 from .sessions.paused import PausedTurn as PausedTurn
 from .sessions.session import Session as Session
 from .sessions.turn import Turn as Turn, TurnResult as TurnResult
-from .sessions.view import SessionView as SessionView
 
 __version__: str
 __all__ = [

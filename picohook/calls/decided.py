@@ -35,7 +35,6 @@ class Decided:
         """Whether the call is being made: it can be concluded."""
 
     def take(self, outcome: Outcome[Any]) -> None:
-        """Add an outcome."""
         self.outcomes.append(outcome)
         self._took(outcome)
 

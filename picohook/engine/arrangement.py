@@ -80,7 +80,6 @@ class Arrangement:
 
     @property
     def hooks(self) -> tuple[Hook, ...]:
-        """The hooks that are asked and told."""
         return tuple(mounted.hook for mounted in self.by_name.values())
 
     def arrange(self, ordered: Sequence[Hook], timeouts: Timeouts) -> None:

@@ -40,7 +40,6 @@ class EventQueue:
         self._waiting: list[tuple[Event, Sequence[Hook]]] = []
 
     def put(self, event: Event, hooks: Sequence[Hook]) -> None:
-        """Queue an event for these hooks."""
         if not self._waiting:
             self._reactor.soon(self.flush)
         self._waiting.append((event, hooks))

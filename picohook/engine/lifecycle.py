@@ -76,7 +76,6 @@ class MountedHooks(Arrangement):
     # Life.
 
     def require_new(self) -> None:
-        """Raise `PicohookError` if it was entered already."""
         if self._reactor is not None:
             raise PicohookError("a host is entered once: make another one")
 
@@ -210,7 +209,6 @@ class MountedHooks(Arrangement):
         raise PicohookError(f"no hook named {name!r} is mounted" + (f": did you mean {near!r}?" if near else ""))
 
     def alive(self, name: str) -> list[Mounted]:
-        """All hooks of a name whose tasks have not ended."""
         return [one for one in self._alive if one.hook.name == name]
 
     def mount(self, *hooks: Hook, among: Arrangement | None = None) -> None:
@@ -355,7 +353,6 @@ class MountedHooks(Arrangement):
             one.hook.stop()
 
     async def _stopped(self, *mounted: Mounted) -> None:
-        """Wait until they have ended, for as long as their graces allow."""
         for one in mounted:
             if not one.ended.is_set():
                 with anyio.move_on_after(3 * one.hook.spec.grace + LAST_RESORT):

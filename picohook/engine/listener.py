@@ -200,12 +200,10 @@ class Listeners:
         return Operations(seen, self._safely) if seen else NO_OPERATION
 
     def show(self, method: Literal["happened", "told", "proved"], *seen: Any) -> None:
-        """Call this method of all listeners."""
         for listener in self.all:
             self._safely(getattr(listener, method), *seen)
 
     def changed(self, change: StateChange | Outcome[Any] | Reloaded | Proof) -> None:
-        """Call the functions of `on_change`."""
         for call in tuple(self.on_change):
             try:
                 call(change)

@@ -74,7 +74,6 @@ class Parts:
             self._opened.append(part)
 
     async def started(self) -> None:
-        """Tell all parts that the hooks were started."""
         for part in self.all:
             await part.started()
 
@@ -90,7 +89,6 @@ class Parts:
         self._opened.append(part)
 
     async def remove(self, host: Engine, part: Part) -> None:
-        """Close a part of a host that continues."""
         self.all.remove(part)
         self._listeners.remove(part.listeners)
         await self._close(host, part)
@@ -114,9 +112,7 @@ class Parts:
         return [part for part in self.all if type(part).answer is not Part.answer]
 
     def find(self, kind: type[Q]) -> Q | None:
-        """The first part of this class, if there is one."""
         return next((part for part in self.all if isinstance(part, kind)), None)
 
     def status(self) -> dict[str, Any]:
-        """The fields that the parts add to the host's status."""
         return {name: value for part in self.all for name, value in part.status().items()}

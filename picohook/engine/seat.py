@@ -79,7 +79,6 @@ class Seat:
         return deadline - kept, limit - kept
 
     def count(self, stage: str, entry: TrailEntry, now: float) -> None:
-        """Count an answer of the hook, or of its fallback."""
         figures, failures = self.hook.metrics.stages[stage], self.hook.failures
         figures.record(entry.duration, entry.action, entry.failure, entry.retries)
         if entry.error is None and not entry.degraded:
@@ -97,5 +96,4 @@ class Seat:
 
 
 def seats_named(name: str, seats: Sequence[Seat]) -> tuple[Seat, ...]:
-    """Returns the seat of one hook, or nothing if it has none here."""
     return tuple([seat for seat in seats if seat.name == name])

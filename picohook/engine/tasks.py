@@ -37,11 +37,9 @@ class Service(Generic[T]):
         """The exception that the work raised."""
 
     def start(self, reactor: Reactor) -> None:
-        """Start the task."""
         reactor.spawn(self._run, self._over)
 
     def cancel(self) -> None:
-        """Cancel the task: the host ends."""
         self._cancelled = True
         if self._scope is not None:
             self._scope.cancel()

@@ -61,11 +61,9 @@ class Ownership:
             self._session(before.meta.session_key).claims.setdefault(name, set()).add(hook.name)
 
     def forget(self, session_key: str) -> None:
-        """Forget the session, which is over."""
         self._sessions.pop(session_key, None)
 
     def owns(self, hook: str, call: ToolCall) -> bool:
-        """Whether the hook owns the tool of this call."""
         provided = self._provided.get(call.tool, set())
         if hook in provided:
             return True

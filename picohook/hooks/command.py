@@ -15,7 +15,6 @@ from ..wire import words
 from ..wire.text import cut, last_words
 from . import native_contract
 from .queued_events import QueuedEventsHook
-from .result import read_result
 from .time_limit import TimeLimit
 
 if TYPE_CHECKING:
@@ -119,4 +118,4 @@ class CommandHook(OneShotHook):
             said = last_words(tail, SHOWN_TAIL)
             stderr = f"; it said: {said}{advice(self.spec, '', said)}" if said else ""
             raise HookCrashedError(f"it {ended}{stderr}", hook=self.spec.name, exit_code=code, stderr_tail=tail)
-        return read_result(finished.stdout)
+        return native_contract.read_result(finished.stdout)

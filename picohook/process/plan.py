@@ -79,7 +79,6 @@ class Plan:
     """Advice about a file that the command names and that does not exist. It matters if the process ends at once."""
 
     def close(self) -> None:
-        """Close the program."""
         if self.program is not None:
             self.program.close()
 

@@ -40,7 +40,6 @@ class RestartBudget:
         """Whether the hook is not started again until `reset`."""
 
     def started(self, now: float) -> None:
-        """Count one start."""
         self._starts.append(now)
 
     def ended(self, began: float, now: float) -> None:
@@ -59,7 +58,6 @@ class RestartBudget:
         return most * random.uniform(0.5, 1.0)  # noqa: S311 - it protects nothing
 
     def reset(self) -> None:
-        """Forget all starts and failures."""
         self._starts.clear()
         self.failures = 0
         self.given_up = False

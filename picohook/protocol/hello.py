@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 
 
 def hello_params(name: str, modes: Sequence[str]) -> bytes:
-    """The params of `hook.hello`."""
     return encode({"name": name, "version": words.VERSION, "modes": list(modes)})
 
 

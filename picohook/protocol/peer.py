@@ -184,7 +184,6 @@ class Peer:
             self.dropped_events += 1
 
     def _next_event(self) -> bytes:
-        """Take the oldest event out of its queue. Returns the event."""
         event = self._events.popleft()
         self._event_bytes -= len(event)
         return event
@@ -223,12 +222,10 @@ class Peer:
         return [pending[1] for pending in self._pending.values()]
 
     def in_flight(self) -> int:
-        """The number of requests that wait for a reply."""
         return len(self._pending)
 
     @property
     def wants_to_send(self) -> bool:
-        """Whether anything waits to be written now."""
         return bool(self._out or (self._events and self.state is PeerState.READY))
 
     @property

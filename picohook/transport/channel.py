@@ -149,7 +149,6 @@ class Channel:
 
     @property
     def capabilities(self) -> frozenset[str]:
-        """The capabilities that the hook offered in its hello."""
         return self._peer.capabilities
 
     def end_is_explained(self) -> bool:
@@ -269,7 +268,6 @@ class Channel:
         self._reactor.settle([(call, Failure(copy(error))) for call in calls])
 
     def close_stdin(self) -> None:
-        """Close the hook's standard input."""
         self._pipe.close_write()
 
     def drain(self) -> None:

@@ -143,7 +143,6 @@ class AsyncioPromise(asyncio.Future[Any], Promise):
         return None if self.wake is None else self.context
 
     def fail(self, error: Exception) -> None:
-        """Settle it with an error."""
         self.set_exception(error)
         self._log_traceback = False  # no "exception was never retrieved": a cancelled caller reads nothing
 

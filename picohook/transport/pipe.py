@@ -120,7 +120,6 @@ class LinePipe:
         self._reactor.on_writable(self._write_fd, callback)
 
     def close_write(self) -> None:
-        """Close the process's stdin."""
         if self._write_fd >= 0:
             self._reactor.release(self._write_fd)
             _wide.discard(self._write_fd)

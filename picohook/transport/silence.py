@@ -32,7 +32,6 @@ class SilenceProbe:
         self._input_ended = False
 
     def output_seen(self, data: bytes) -> None:
-        """Note output of the process."""
         self._output.settle(data)
 
     def ended(self) -> bool:

@@ -9,7 +9,7 @@ from rows import each
 
 from picohook import AbortTurn, Continue, Deny, Modify, Notes, Retry, Skip
 from picohook.ext.jcli import contract as jcli
-from picohook.hooks.result import read_result
+from picohook.hooks.native_contract import read_result
 from picohook.model.apply_edit import apply_edit
 from picohook.model.events import Event
 from picohook.model.payloads import (
