@@ -40,7 +40,6 @@ from ..wire import words
 from .chain import Chain
 from .listener import NO_OPERATION
 from .resumed import Resumed
-from .seat import seats_named
 from .status import HostStatus
 
 if TYPE_CHECKING:
@@ -182,7 +181,9 @@ class Asker:
         arrangement, listeners = self._arrangement, self._listeners
         clock = arrangement.require_here().now
         generation = arrangement.generations[stage.name]
-        seats = generation.seats if only is None else seats_named(only, generation.seats)
+        seats = generation.seats
+        if only is not None:
+            seats = tuple([seat for seat in seats if seat.name == only])
         decided: tuple[Seat, ...] = ()
         if resumed is not None:
             seats, decided = resumed.seats(stage, seats, arrangement.by_name)

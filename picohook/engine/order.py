@@ -26,6 +26,7 @@ LAYERS = ("builtin", "system", "user", "project", "session")
 
 
 def layer(hook: Hook) -> str:
+    """The layer that a hook belongs to."""
     return hook.spec.layer or ("builtin" if hook.in_process else "user")
 
 

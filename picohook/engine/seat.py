@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 from ..wire import words
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from ..hooks.base import Hook
     from ..model.filters import Filter
     from ..model.payloads import Payload
@@ -93,7 +91,3 @@ class Seat:
     def wants(self, payload: Payload) -> bool:
         """Whether the hook is asked about this payload."""
         return self.filter is None or self.filter.matches(payload)
-
-
-def seats_named(name: str, seats: Sequence[Seat]) -> tuple[Seat, ...]:
-    return tuple([seat for seat in seats if seat.name == name])

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 
 def hello_params(name: str, modes: Sequence[str]) -> bytes:
+    """The params of `hook.hello`."""
     return encode({"name": name, "version": words.VERSION, "modes": list(modes)})
 
 
