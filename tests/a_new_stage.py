@@ -15,7 +15,6 @@ from picohook.cli.commands.new import _LANGUAGES, contents
 from picohook.config import load, schema
 from picohook.conformance.hook import run
 from picohook.conformance.manifest import load as manifest
-from picohook.ext.record.format import EndLine
 from picohook.ext.record.reader import Record
 from picohook.ext.sidecar.methods.openrpc import openrpc
 from picohook.model.payloads import Sleep
@@ -51,8 +50,8 @@ async def asked_in_code(record: Path) -> dict[str, object]:
 
 def recorded(path: Path) -> dict[str, str]:
     with path.open("rb") as file:
-        ((end, chain),) = [(line, chain) for line, chain in Record(file, str(path)) if isinstance(line, EndLine)]
-    return {"stage": chain.stage.name, "action": end.action}
+        ((end, chain),) = [(line, chain) for line, chain in Record(file, str(path)) if line["type"] == "end"]
+    return {"stage": chain.stage.name, "action": end["action"]}
 
 
 def main() -> None:

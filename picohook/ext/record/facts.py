@@ -7,22 +7,22 @@ from typing import TYPE_CHECKING, Any
 from ...model.stages import FIXED
 from ...protocol.codec import decode_own, encode
 from ...wire import words
-from .format import EndLine
+from .format import end_of
 
 if TYPE_CHECKING:
     from ...model.decisions import Outcome
     from ...model.payloads import Payload
-    from .format import AnswerLine
+    from .format import Line
 
 Facts = dict[str, Any]
 NAMES = ("action", "failed", "reason", "feedback", "result", "notes", "payload")
 """The facts, by name. They do not depend on a decision's form: a payload and a patch with the same result are equal."""
 
 
-def facts_of_end(end: EndLine, answers: list[AnswerLine], params: dict[str, Any] | None) -> Facts:
+def facts_of_end(end: Line, answers: list[Line], params: dict[str, Any] | None) -> Facts:
     """The outcome of a chain, and which of its hooks failed. `params` are its payload after the hooks; None if unchanged."""
-    failed = {answer.hook: answer.failed for answer in answers if answer.failed is not None}
-    return _facts(end, end.result, failed, [answer.notes for answer in answers if answer.notes], params)
+    failed = {answer["hook"]: answer["failed"] for answer in answers if "failed" in answer}
+    return _facts(end, failed, [answer["notes"] for answer in answers if "notes" in answer], params)
 
 
 def facts_of_outcome(outcome: Outcome[Any], before: Payload) -> Facts:
@@ -31,46 +31,36 @@ def facts_of_outcome(outcome: Outcome[Any], before: Payload) -> Facts:
     failed = {entry.hook: entry.failure for entry in trail if entry.failure is not None}
     notes = [entry.notes.wire() for entry in trail if entry.notes is not None]
     params = None if outcome.payload is before else decode_own(encode(outcome.payload.wire()))
-    result = None if outcome.result is None else decode_own(encode(outcome.result.wire()))
-    return _facts(outcome, result, failed, notes, params)
+    end = end_of(outcome)
+    if end["result"] is not None:
+        end["result"] = decode_own(encode(end["result"]))
+    return _facts(end, failed, notes, params)
 
 
-def _facts(
-    end: EndLine | Outcome[Any], result: Any, failed: dict[str, str], notes: list[Any], params: dict[str, Any] | None
-) -> Facts:
-    found = {
-        "action": word_of(end),
-        "failed": failed,
-        "reason": "" if end.hook in failed else end.reason,  # the text of an error may differ the next time
-        "feedback": end.feedback,
-        "result": editable(result or {}),
-        "notes": notes,
-    }
-    kept = {name: value for name, value in found.items() if value}
-    return kept if params is None else {**kept, "payload": editable(params)}
+def _facts(end: Line, failed: dict[str, str], notes: list[Any], params: dict[str, Any] | None) -> Facts:
+    found: Facts = {"action": word_of(end)}
+    if params is not None:
+        found["payload"] = editable(params)
+    reason = "" if end.get("hook") in failed else end.get("reason")  # the text of an error may differ the next time
+    result = editable(end.get("result") or {})
+    more = {"failed": failed, "reason": reason, "feedback": end.get("feedback"), "result": result, "notes": notes}
+    return found | {name: value for name, value in more.items() if value}
 
 
-def word_of(end: EndLine | Outcome[Any]) -> str:
+def word_of(end: Line) -> str:
     """The action of an outcome; of approvers, whether they approved."""
-    return end.action if end.approved is None else "approved" if end.approved else "denied"
+    approved = end.get("approved")
+    return str(end["action"]) if approved is None else "approved" if approved else "denied"
 
 
-def end_of(answer: AnswerLine, *, approves: bool) -> EndLine:
+def end_with(answer: Line, *, approves: bool) -> Line:
     """The outcome of a chain with this answer alone."""
-    action = answer.action
-    if not approves and action in {words.CONTINUE, words.MODIFY}:
-        action = words.CONTINUE if answer.params is None else words.MODIFY
-    return EndLine(
-        type="end",
-        at=answer.at,
-        chain=answer.chain,
-        action=action,
-        approved=action != words.DENY if approves else None,
-        reason=answer.reason,
-        feedback=answer.feedback,
-        result=answer.result,
-        hook=answer.hook,
-    )
+    action = answer["action"]
+    if approves:
+        return {**answer, "approved": action != words.DENY}
+    if action in {words.CONTINUE, words.MODIFY}:
+        action = words.MODIFY if "params" in answer else words.CONTINUE
+    return {**answer, "action": action}
 
 
 def editable(params: dict[str, Any]) -> dict[str, Any]:

@@ -8,13 +8,14 @@ hook saw, and in an `answer` those after its edits.
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import Annotated, Any, Literal, get_args
-
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from typing import TYPE_CHECKING, Any, get_args
 
 from ...model.decisions import Decision
 from ...model.payloads import PlainModel
 from ...model.trail import Notes
+
+if TYPE_CHECKING:
+    from ...model.decisions import Outcome
 
 VERSION = 1
 """The version of the format. A reader refuses every other one."""
@@ -23,144 +24,78 @@ SETTINGS = ("stages", "events", "timeout", "approval_timeout", "hello_timeout", 
 """The recorded settings of a hook: those that another program needs to answer in its place. They have no environment."""
 
 
-class Line(BaseModel):
-    """One line. An unknown key is an error."""
+Line = dict[str, Any]
+"""A line."""
+_ANSWER = "chain hook action seconds failed? error? reason? feedback? notes? result? retries? params? answer?"
+KEYS = {
+    "hook": "hook runs settings whole_modes?",
+    "begin": "chain stage params said? without?",
+    "ask": "chain hook params? stands_in?",
+    "answer": _ANSWER,
+    "would": _ANSWER,
+    "end": "chain action approved? reason? feedback? result? hook? skipped?",
+    "abandoned": "chain why",
+    "event": "event payload meta? hooks?",
+    "wire": "hook sent line",
+    "close": "",
+}
+"""The keys of each type of line after the header, besides `type` and `at`, the seconds since the host started. One with a
+question mark may be left out.
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-    at: float
-    """Seconds since the host started."""
-
-
-class Header(BaseModel):
-    """The first line."""
-
-    model_config = ConfigDict(frozen=True, strict=True)
-
-    type: Literal["record"]
-    version: int
-    time: str
-    """The time when the host started."""
-    picohook: str
-    """The version of picohook that wrote it."""
-
-
-class HookLine(Line):
-    """A hook, before it is first asked or told, and again when it has changed."""
-
-    type: Literal["hook"]
-    hook: str
-    runs: str
-    settings: dict[str, Any]
-    whole_modes: bool = False
-    """As in PicoClaw: the hook is asked at all stages of a mode, and need not know all of them."""
-
-
-class BeginLine(Line):
-    """A chain begins."""
-
-    type: Literal["begin"]
-    chain: int
-    stage: str
-    params: dict[str, Any]
-    said: dict[str, Any] | None = None
-    """After a pause: the hook that paused, and the decision in place of its answer."""
-    without: tuple[str, ...] = Field(default=(), strict=False)
-    """After a pause: the hooks that are not asked again."""
-
-
-class AskLine(Line):
-    """A hook is asked."""
-
-    type: Literal["ask"]
-    chain: int
-    hook: str
-    params: dict[str, Any] | None = None
-    stands_in: bool = False
-    """Whether, after a pause, a decision replaces its answer. Then the hook itself is not asked."""
+- `hook`: a hook, before it is first asked or told, and again when it has changed. With `whole_modes`, as in PicoClaw, it is
+  asked at all stages of a mode, and need not know all of them.
+- `begin`: after a pause, `said` is the hook that paused, with the decision in place of its answer. The hooks in `without` are
+  not asked again.
+- `ask`: if it `stands_in`, a decision replaces its answer after a pause, and the hook itself is not asked.
+- `answer`: `failed` is the kind of its failure, and `action` then the one of its `on_failure`. `answer` is its answer if that
+  was no decision. `would` is the same of a hook in shadow, maybe after the end of its chain.
+- `end`: the hooks in `skipped` were not asked because of their filters.
+- `abandoned`: the caller of the chain was cancelled.
+- `event`: with the hooks that were told of it.
+- `wire`: a raw line, which the hook received if it was `sent`, and else wrote. A long one is cut.
+- `close`: the host has ended.
+"""
+_TYPES: dict[str, tuple[type, ...]] = {
+    "at seconds": (int, float),
+    "chain retries": (int,),
+    "settings params said notes result payload meta": (dict,),
+    "without skipped hooks": (list,),
+    "whole_modes stands_in approved sent": (bool,),
+}
+"""The types of keys that are no texts; an `answer` may be anything."""
+_TYPE_OF = {name: types for names, types in _TYPES.items() for name in names.split()}
+_TEXT = (str,)
+_NEEDED = {kind: {"type", "at", *(name for name in keys.split() if "?" not in name)} for kind, keys in KEYS.items()}
+_ALLOWED = {kind: {"type", "at", *keys.replace("?", "").split()} for kind, keys in KEYS.items()}
 
 
-class AnswerLine(Line):
-    """The answer of a hook, or its failure."""
-
-    type: Literal["answer"]
-    chain: int
-    hook: str
-    action: str
-    seconds: float
-    failed: str | None = None
-    """The kind of its failure. The action is then the one of its `on_failure`."""
-    error: str | None = None
-    reason: str = ""
-    feedback: str = ""
-    notes: dict[str, Any] | None = None
-    result: dict[str, Any] | None = None
-    retries: int = 0
-    params: dict[str, Any] | None = None
-    answer: Any = None
-    """The hook's answer, if it was not a decision."""
+def mistake_in(line: Any) -> str:
+    """Returns what is wrong with a line after the header; empty if nothing is."""
+    kind = line.get("type") if isinstance(line, dict) else None
+    if not isinstance(kind, str) or kind not in KEYS:
+        return "type: is not a line of a record"
+    if missing := _NEEDED[kind] - line.keys():
+        return f"{kind}.{min(missing)}: is missing"
+    if unknown := line.keys() - _ALLOWED[kind]:
+        return f"{kind}.{min(unknown)}: is not a key of such a line"
+    for name, value in line.items():
+        if type(value) not in _TYPE_OF.get(name, _TEXT) and name != "answer":
+            return f"{kind}.{name}: has a value of another type"
+    return ""
 
 
-class WouldLine(AnswerLine):
-    """The answer of a hook in shadow, maybe after the end of its chain."""
+def end_of(outcome: Outcome[Any]) -> Line:
+    """Returns the end of a chain with this outcome, without its time, its chain and what hooks have edited."""
+    return {
+        "action": outcome.action,
+        "approved": outcome.approved,
+        "reason": outcome.reason,
+        "feedback": outcome.feedback,
+        "result": None if outcome.result is None else outcome.result.wire(),
+        "hook": outcome.hook,
+        "skipped": [entry.hook for entry in outcome.trail if entry.skipped],
+    }
 
-    type: Literal["would"]  # type: ignore[assignment] # the only difference
-
-
-class EndLine(Line):
-    """The outcome of a chain."""
-
-    type: Literal["end"]
-    chain: int
-    action: str
-    approved: bool | None = None
-    reason: str = ""
-    feedback: str = ""
-    result: dict[str, Any] | None = None
-    hook: str = ""
-    skipped: tuple[str, ...] = Field(default=(), strict=False)
-    """The hooks that were not asked because of their filters."""
-
-
-class AbandonedLine(Line):
-    """The caller of a chain was cancelled."""
-
-    type: Literal["abandoned"]
-    chain: int
-    why: str
-
-
-class EventLine(Line):
-    """An event, and the hooks that were told of it."""
-
-    type: Literal["event"]
-    event: str
-    payload: dict[str, Any]
-    meta: dict[str, Any] = Field(default_factory=dict)
-    hooks: tuple[str, ...] = Field(default=(), strict=False)
-
-
-class WireLine(Line):
-    """A raw line of a process. Only with `wire`."""
-
-    type: Literal["wire"]
-    hook: str
-    sent: bool
-    """True for a line that the hook received, False for one that it wrote."""
-    line: str
-    """The text of a line that is not an answer, escaped. A long line is cut."""
-
-
-class CloseLine(Line):
-    """The host has ended."""
-
-    type: Literal["close"]
-
-
-OfChain = BeginLine | AskLine | AnswerLine | EndLine | AbandonedLine
-AnyLine = HookLine | OfChain | WouldLine | EventLine | WireLine | CloseLine
-
-LINES: TypeAdapter[AnyLine] = TypeAdapter(Annotated[AnyLine, Field(discriminator="type")])
 
 _DECISIONS = {kind.__name__: kind for kind in get_args(Decision)}
 

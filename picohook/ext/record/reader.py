@@ -18,28 +18,13 @@ from ...model.stages import STAGES
 from ...protocol.codec import decode_own
 from ...wire.text import cut, escape
 from ...wire.words import PAUSE
-from .format import (
-    LINES,
-    SETTINGS,
-    VERSION,
-    AbandonedLine,
-    AnswerLine,
-    AskLine,
-    BeginLine,
-    CloseLine,
-    EndLine,
-    EventLine,
-    Header,
-    HookLine,
-    WouldLine,
-    decision_from_json,
-)
+from .format import SETTINGS, VERSION, Line, decision_from_json, mistake_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ...model.decisions import Decision
     from ...model.stages import Stage
-    from .format import AnyLine
 
 MOST_ENDED = 1024
 """The chains whose hooks in shadow may answer after their end."""
@@ -72,10 +57,10 @@ class Chain:
     """The params as the hooks asked so far have changed them."""
     waiting: dict[str, dict[str, Any]] = field(default_factory=dict)
     """For each hook that has not answered yet, by its name, the params that it was asked about."""
-    answers: list[AnswerLine] = field(default_factory=list)
-    shadows: list[WouldLine] = field(default_factory=list)
+    answers: list[Line] = field(default_factory=list)
+    shadows: list[Line] = field(default_factory=list)
     """The answers of hooks in shadow that came before its end."""
-    end: EndLine | None = None
+    end: Line | None = None
     abandoned: str = ""
     """Why it has no end and will have none: its caller was cancelled, as by the error of this name."""
     again: bool = False
@@ -91,8 +76,8 @@ class Chain:
         return None if self.params is self.asked_about else self.params
 
 
-Entry = tuple["AnyLine", Chain | None]
-"""A line of a record, and the chain that it is about. A transcript has entries too."""
+Entry = tuple[Line, Chain | None]
+"""A line of a record, and the chain that it is about."""
 
 
 class Record:
@@ -116,13 +101,16 @@ class Record:
         if not first:
             raise RecordError(f"{name}: is empty")
         try:
-            self.header = Header.model_validate_json(first)
-        except ValidationError:
-            raise RecordError(f"{name}: is not a record: `--record` and `Recorder` make them") from None
-        if self.header.version != VERSION:
+            self.header = decode_own(first)
+            version = self.header["version"] if self.header["type"] == "record" else None
+        except (ValueError, LookupError, TypeError):
+            version = None
+        if not isinstance(version, int):
+            raise RecordError(f"{name}: is not a record: `--record` and `Recorder` make them")
+        if version != VERSION:
             raise RecordError(
-                f"{name}: is a record of version {self.header.version}, made by picohook "
-                f"{escape(self.header.picohook)}; this one reads version {VERSION}: read it with the other"
+                f"{name}: is a record of version {version}, made by picohook {escape(str(self.header.get('picohook')))}; "
+                f"this one reads version {VERSION}: read it with the other"
             )
 
     @property
@@ -142,110 +130,99 @@ class Record:
                     return
             self.number += 1
             try:
-                line = self._read(data)
+                line = decode_own(data)
+            except ValueError as error:
+                raise self._wrong(f"is not JSON: {error}") from None
+            if not self._checked and (mistake := mistake_in(line)):
+                raise self._wrong(mistake)
+            try:
                 chain = self._place(line)
             except ValidationError as error:
                 raise self._wrong(_first_of(error)) from None
             yield line, chain
 
-    def _read(self, data: bytes) -> AnyLine:
-        if self._checked:
-            return LINES.validate_json(data)  # in half the time
-        try:
-            value = decode_own(data)
-        except ValueError as error:
-            raise self._wrong(f"is not JSON: {error}") from None
-        return LINES.validate_python(value)
-
     def _wrong(self, why: str) -> RecordError:
         """An error about the line that was read last."""
         return RecordError(f"{self.name}: line {self.number}: {escape(cut(why, 400))}")
 
-    def _place(self, line: AnyLine) -> Chain | None:
+    def _place(self, line: Line) -> Chain | None:
         """Check what the form of a line does not say, and returns its chain."""
-        if isinstance(line, WouldLine):
-            return self._would(line)
-        if self.closed:
+        kind = line["type"]
+        if self.closed and kind != "would":
             raise self._wrong("comes after the end of the host")
-        match line:
-            case BeginLine():
-                return self._begin(line)
-            case AskLine() | AnswerLine() | EndLine() | AbandonedLine():
-                return self._continue(line)
-            case EventLine():
-                Meta.model_validate(line.meta)
-                try:
-                    known_kind(line.event)
-                except ValueError as error:
-                    raise self._wrong(f"event: {error}") from None
-            case HookLine():
-                # Other settings would change how a program is run, and the record may come from anywhere.
-                for name in line.settings.keys() - set(SETTINGS):
-                    raise self._wrong(f"settings.{name}: is not a setting of a record")
-                HookSpec.model_validate(line.settings)
-            case CloseLine():
-                self.closed = True
+        if kind == "begin":
+            return self._begin(line)
+        if "chain" in line:
+            return self._continue(kind, line)
+        if kind == "event":
+            Meta.model_validate(line.get("meta", {}))
+            try:
+                known_kind(line["event"])
+            except ValueError as error:
+                raise self._wrong(f"event: {error}") from None
+        elif kind == "hook":
+            # Other settings would change how a program is run, and the record may come from anywhere.
+            for name in line["settings"].keys() - set(SETTINGS):
+                raise self._wrong(f"settings.{name}: is not a setting of a record")
+            HookSpec.model_validate(line["settings"])
+        self.closed = self.closed or kind == "close"
         return None
 
-    def _begin(self, line: BeginLine) -> Chain:
-        if line.stage not in STAGES:
-            raise self._wrong(f"stage: there is no stage {line.stage!r}")
-        if line.chain in self._chains:
-            raise self._wrong(f"chain: {line.chain} is under way already")
-        stage, params = STAGES[line.stage], line.params
+    def _begin(self, line: Line) -> Chain:
+        number, params = line["chain"], line["params"]
+        stage = STAGES.get(line["stage"])
+        if stage is None:
+            raise self._wrong(f"stage: there is no stage {line['stage']!r}")
+        if number in self._chains:
+            raise self._wrong(f"chain: {number} is under way already")
         payload = stage.payload.model_validate(params)
-        resumed = self._resumed(stage, line)
-        chain = Chain(line.chain, self.number, line.at, stage, params, payload, resumed, params)
-        self._chains[line.chain] = chain
+        chain = Chain(number, self.number, line["at"], stage, params, payload, params=params)
+        if "said" in line or "without" in line:
+            hook, decision = self._said(stage, line["said"]) if "said" in line else ("", CONTINUE)
+            chain.resumed = Resumed(hook, decision, line.get("without", ()))
+        self._chains[number] = chain
         return chain
 
-    def _resumed(self, stage: Stage[Any], line: BeginLine) -> Resumed:
-        hook, decision = "", CONTINUE
-        if line.said is not None:
-            try:
-                hook, decision = line.said["hook"], decision_from_json(line.said)  # type: ignore[assignment] # any decision
-            except (LookupError, TypeError, ValueError):
-                raise self._wrong("said: is not a decision") from None
-            if not isinstance(hook, str) or decision.action not in stage.actions - {PAUSE}:
-                raise self._wrong("said: is not a decision that answers for a hook here")
-        return Resumed(hook, decision, line.without)
+    def _said(self, stage: Stage[Any], said: dict[str, Any]) -> tuple[str, Decision]:
+        try:
+            hook, decision = said["hook"], decision_from_json(said)
+        except (LookupError, TypeError, ValueError):
+            raise self._wrong("said: is not a decision") from None
+        if not isinstance(hook, str) or decision.action not in stage.actions - {PAUSE}:
+            raise self._wrong("said: is not a decision that answers for a hook here")
+        return hook, decision
 
-    def _continue(self, line: AskLine | AnswerLine | EndLine | AbandonedLine) -> Chain:
-        chain = self._chains.get(line.chain)
+    def _continue(self, kind: str, line: Line) -> Chain | None:
+        number = line["chain"]
+        chain = self._chains.get(number)
+        if kind == "would":  # before the end of its chain it is kept there, and one that comes very late has no chain
+            if chain is not None:
+                chain.shadows.append(line)
+            return chain or self._ended.get(number)
         if chain is None:
-            raise self._wrong(f"is of chain {line.chain}, which is not under way")
-        match line:
-            case AskLine():
-                if line.params is not None:
-                    chain.stage.payload.model_validate(line.params)
-                    chain.params = line.params
-                chain.waiting[line.hook] = chain.params
-            case AnswerLine():
-                chain.waiting.pop(line.hook, None)
-                chain.answers.append(line)
-                chain.params = chain.params if line.params is None else line.params
-            case _:
-                del self._chains[line.chain]
-                if isinstance(line, AbandonedLine):
-                    chain.abandoned = line.why
-                    return chain
-                chain.end = line
-                self._ended[line.chain] = chain
-                if len(self._ended) > MOST_ENDED:
-                    self._ended.popitem(last=False)
+            raise self._wrong(f"is of chain {number}, which is not under way")
+        if kind == "ask":
+            if "params" in line:
+                chain.stage.payload.model_validate(line["params"])
+            chain.params = line.get("params", chain.params)
+            chain.waiting[line["hook"]] = chain.params
+        elif kind == "answer":
+            chain.params = line.get("params", chain.params)
+            chain.waiting.pop(line["hook"], None)
+            chain.answers.append(line)
+        else:
+            del self._chains[number]
+            if kind == "abandoned":
+                chain.abandoned = line["why"]
+                return chain
+            chain.end = line
+            self._ended[number] = chain
+            if len(self._ended) > MOST_ENDED:
+                self._ended.popitem(last=False)
         return chain
-
-    def _would(self, line: WouldLine) -> Chain | None:
-        """An answer before the end of its chain is kept in it. One that came very late has no chain."""
-        chain = self._chains.get(line.chain)
-        if chain is not None:
-            chain.shadows.append(line)
-        return chain or self._ended.get(line.chain)
 
 
 def _first_of(error: ValidationError) -> str:
     detail = error.errors(include_url=False)[0]
-    if detail["type"] in {"union_tag_invalid", "union_tag_not_found"}:
-        return "type: is not a line of a record"
     place = ".".join(str(step) for step in detail["loc"])
     return f"{place}: {detail['msg']}" if place else detail["msg"]

@@ -22,7 +22,7 @@ from ...protocol.codec import encode
 from ...wire.text import escape
 from ...wire.version import VERSION as PICOHOOK
 from ...wire.written_files import open_to_write
-from .format import SETTINGS, VERSION, decision_to_json
+from .format import SETTINGS, VERSION, decision_to_json, end_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -170,16 +170,7 @@ class _ChainLines(Account[P]):
 
     def concluded(self, outcome: Outcome[P]) -> None:
         self._begin(None)
-        shown = {
-            "action": outcome.action,
-            "approved": outcome.approved,
-            "reason": outcome.reason,
-            "feedback": outcome.feedback,
-            "result": None if outcome.result is None else outcome.result.wire(),
-            "hook": outcome.hook,
-            "skipped": [entry.hook for entry in outcome.trail if entry.skipped],
-        }
-        self._recorder.write("end", self._of | _without_defaults(shown))
+        self._recorder.write("end", self._of | _without_defaults(end_of(outcome)))
 
     def abandoned(self, error: BaseException) -> None:
         if self._written is not None:

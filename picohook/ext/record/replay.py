@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Union
 
 from ...errors import PicohookError
 from ...model.decisions import Outcome
@@ -13,17 +13,17 @@ from ...model.payloads import Meta
 from ...model.spec import HookSpec, WholeModeSpec
 from ...model.trail import TrailEntry
 from ...wire import words
-from .facts import NAMES, Facts, editable, end_of, facts_of_end, facts_of_outcome, same, word_of
-from .format import AbandonedLine, AnswerLine, AskLine, BeginLine, EndLine, EventLine, HookLine, WouldLine
+from .facts import NAMES, Facts, editable, end_with, facts_of_end, facts_of_outcome, same, word_of
 from .reader import Chain
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Collection, Iterable, Iterator
 
     from ...engine.engine import Engine
+    from .format import Line
     from .reader import Entry, Record
 
-Past = Chain | EventLine
+Past = Union[Chain, "Line"]
 """An event, or a question: at its beginning without an end, and again at its end."""
 
 FAILED = "failed"
@@ -38,7 +38,7 @@ _MOST_WAITING = 256
 class RecordedHook:
     """A hook of a record."""
 
-    line: HookLine | None = None
+    line: Line | None = None
     """The last line of the record."""
     named: set[str] = field(default_factory=set)
     """The stages that its settings name."""
@@ -49,8 +49,8 @@ class RecordedHook:
 
     def stand_in(self, name: str, command: Collection[str]) -> HookSpec:
         """The settings of a program that answers in its place."""
-        settings = {} if self.line is None else self.line.settings
-        kind = WholeModeSpec if self.line is not None and self.line.whole_modes else HookSpec
+        line = self.line or {}
+        settings, kind = line.get("settings", {}), WholeModeSpec if line.get("whole_modes") else HookSpec
         settings = settings | {"stages": sorted(self.stages if kind is HookSpec else self.named)}
         # It runs as on the command line that names it. If it does not start, the replay ends.
         runs = {"name": name, "command": list(command), "inherit_env": True, "required": True}
@@ -61,15 +61,13 @@ def recorded_hooks(entries: Iterable[Entry]) -> dict[str, RecordedHook]:
     """The hooks of a record, by name. Reads the whole record, so a damaged one is refused before anything runs."""
     hooks: defaultdict[str, RecordedHook] = defaultdict(RecordedHook)
     for line, chain in entries:
-        match line:
-            case HookLine():
-                hooks[line.hook].line = line
-                hooks[line.hook].named.update(line.settings.get("stages", ()))
-            case AskLine(stands_in=False) if chain is not None:
-                hooks[line.hook].stages.add(chain.stage.name)
-            case EventLine():
-                for name in line.hooks:
-                    hooks[name].told = True
+        if line["type"] == "hook":
+            hooks[line["hook"]].line = line
+            hooks[line["hook"]].named.update(line["settings"].get("stages", ()))
+        elif line["type"] == "ask" and chain is not None and "stands_in" not in line:
+            hooks[line["hook"]].stages.add(chain.stage.name)
+        for name in line.get("hooks", ()):
+            hooks[name].told = True
     return dict(hooks)
 
 
@@ -88,12 +86,13 @@ def choose_hook(hooks: dict[str, RecordedHook], name: str | None) -> str:
 def questions(entries: Iterable[Entry]) -> Iterator[Past]:
     """Yields the questions to all hooks, and the events."""
     for line, chain in entries:
-        if isinstance(line, EventLine):
-            yield line
-        elif chain is not None and isinstance(line, BeginLine | EndLine | AbandonedLine):
+        if chain is None:
+            if line["type"] == "event":
+                yield line
+        elif line["type"] in {"begin", "end", "abandoned"}:
             yield chain
-        elif chain is not None and chain.end is not None:  # a hook in shadow has answered late
-            chain.shadows = [line] if isinstance(line, WouldLine) else []
+        elif chain.end is not None:  # a hook in shadow has answered late
+            chain.shadows = [line]
             yield chain
 
 
@@ -101,24 +100,25 @@ def questions_to(hook: str, record: Record) -> Iterator[Past]:
     """Yields the questions to one hook, each time that it was asked, and the events that it was told of."""
     asked: dict[int, Chain] = {}
     for line, chain in record:
-        match line:
-            case EventLine() if hook in line.hooks:
+        kind = line["type"]
+        if chain is None:
+            if hook in line.get("hooks", ()):
                 yield line
-            case AskLine(stands_in=False) if line.hook == hook and chain is not None:
-                params = chain.waiting[hook]
-                payload = chain.stage.payload.model_validate(params)
-                again = hook in chain.resumed.skip or any(answer.hook == hook for answer in chain.answers)
-                one = Chain(chain.number, record.number, chain.at, chain.stage, params, payload, again=again)
-                yield asked.setdefault(one.number, one)
-            case AnswerLine() if line.hook == hook and line.chain in asked:
-                one = asked.pop(line.chain)
-                one.answers, one.end = [line], end_of(line, approves=one.stage.approves)
-                one.params = one.asked_about if line.params is None else line.params
-                yield one
-            case EndLine() | AbandonedLine() if line.chain in asked:
-                one = asked.pop(line.chain)
+        elif kind == "ask" and line["hook"] == hook and "stands_in" not in line:
+            params = chain.waiting[hook]
+            payload = chain.stage.payload.model_validate(params)
+            again = hook in chain.resumed.skip or any(answer["hook"] == hook for answer in chain.answers)
+            one = Chain(chain.number, record.number, chain.at, chain.stage, params, payload, params=params, again=again)
+            asked[one.number] = one
+            yield one
+        elif chain.number in asked and (kind in {"end", "abandoned"} or (kind == "answer" and line["hook"] == hook)):
+            one = asked.pop(chain.number)
+            if kind == "answer":
+                one.answers, one.end = [line], end_with(line, approves=one.stage.approves)
+                one.params = line.get("params", one.asked_about)
+            else:
                 one.abandoned = "not waited for"
-                yield one
+            yield one
 
 
 @dataclass(slots=True)
@@ -161,7 +161,7 @@ class Comparison:
     @property
     def has_failed(self) -> bool:
         """Whether a hook failed now that did not fail then, so that this says nothing of its decisions."""
-        failed = {line.hook for line in self.then.answers if line.failed}
+        failed = {line["hook"] for line in self.then.answers if "failed" in line}
         return any(entry.failure and entry.hook not in failed for entry in self.now.trail)
 
 
@@ -182,9 +182,10 @@ class Replay:
         asked: dict[int, Outcome[Any]] = {}
         for one in past:
             known: Iterable[Comparison] = ()
-            if isinstance(one, EventLine):
+            if not isinstance(one, Chain):
                 if host is not None:
-                    await host.emit_and_wait(one.event, one.payload, meta=Meta.model_validate(one.meta))
+                    meta = Meta.model_validate(one.get("meta", {}))
+                    await host.emit_and_wait(one["event"], one["payload"], meta=meta)
             elif one.end is None and not one.abandoned:
                 known = self._returned(one)
                 if host is not None:
@@ -272,16 +273,19 @@ def _of_hook(facts: Facts) -> Facts:
     return facts | ({"notes": facts["notes"][0]} if "notes" in facts else {})
 
 
-def _in_shadow(chain: Chain, line: WouldLine) -> Comparison:
+def _in_shadow(chain: Chain, line: Line) -> Comparison:
     """Compares what a hook in shadow would have decided with what was decided."""
     assert chain.end is not None
-    end = end_of(line, approves=chain.stage.approves)
+    end, failed = end_with(line, approves=chain.stage.approves), line.get("failed")
     recorded = facts_of_end(chain.end, chain.answers, chain.edited)
-    replayed = {"action": FAILED, "failed": line.failed} if line.failed else facts_of_end(end, [line], line.params)
+    replayed = facts_of_end(end, [line], line.get("params"))
+    if failed:
+        replayed = {"action": FAILED, "failed": failed}
     if recorded["action"] not in _ALLOWED and replayed["action"] in {FAILED, *_ALLOWED}:
         replayed = recorded  # a hook beside those that denied changes nothing
-    would = "have failed" if line.failed else word_of(end)
-    entry = TrailEntry(line.hook, "", line.seconds, line.error, reason=line.reason, failure=line.failed, would=would)
-    return Comparison(
-        chain, Outcome(chain.stage.name, "continue", chain.payload, trail=(entry,)), recorded, replayed, line.hook
+    entry = TrailEntry(
+        line["hook"], "", line["seconds"], line.get("error"), reason=line.get("reason", ""), failure=failed
     )
+    entry.would = "have failed" if failed else word_of(end)
+    now = Outcome(chain.stage.name, words.CONTINUE, chain.payload, trail=(entry,))
+    return Comparison(chain, now, recorded, replayed, line["hook"])

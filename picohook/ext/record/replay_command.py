@@ -24,7 +24,6 @@ from ...wire import words
 from ..history.command import Since, reading
 from ..history.transcripts import AGENTS, PastCall, seconds_of
 from .confined import confined
-from .format import EndLine
 from .page import Full, Html, page
 from .reader import Chain
 from .replay import Past, RecordedHook, Replay, choose_hook, questions, questions_to, recorded_hooks
@@ -215,7 +214,7 @@ def _sources(records: list[str], calls: Iterable[PastCall], hook: str | None) ->
     yield _of_transcripts(calls), 0.0
     for name in records:
         with opened(name, checked=True) as source:
-            yield questions_to(hook, source) if hook else questions(source), seconds_of(source.header.time)
+            yield questions_to(hook, source) if hook else questions(source), seconds_of(source.header["time"])
 
 
 def _of_transcripts(calls: Iterable[PastCall]) -> Iterator[Chain]:
@@ -231,5 +230,5 @@ def _of_transcripts(calls: Iterable[PastCall]) -> Iterator[Chain]:
         yield chain
         denied = call.outcome == "denied"
         action, reason = (words.DENY, call.text) if denied else (words.CONTINUE, "")
-        chain.end = EndLine(type="end", at=call.at, chain=number, action=action, reason=reason)
+        chain.end = {"action": action, "reason": reason}
         yield chain

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from .page import Page
 
 _TOO_MANY_FALSE = 3
-_SHOWN = {"hook", "action", "failed", "reason", "feedback", "notes", "result", "seconds"}
+_SHOWN = ("hook", "action", "seconds", "failed", "reason", "feedback", "notes", "result")
 
 
 @dataclass
@@ -150,7 +150,7 @@ def _json(one: Comparison, differing: list[str]) -> dict[str, Any]:
         "stage": then.stage.name,
         "params": then.asked_about,
         "changed": {fact: dict(zip(("recorded", "replayed"), one.values(fact), strict=True)) for fact in differing},
-        "then": [line.model_dump(include=_SHOWN, exclude_defaults=True) for line in then.answers],
+        "then": [{name: line[name] for name in _SHOWN if name in line} for line in then.answers],
         "now": [entry.wire() for entry in one.now.trail],
         **({"errors": one.errors} if one.errors else {}),
         **({"hook": one.hook} if one.hook else {}),

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from ...cli import outcomes, output
 from ...wire.text import cut
-from .facts import editable, end_of, word_of
-from .format import AbandonedLine, AnswerLine, CloseLine, EndLine, EventLine, WireLine, WouldLine
+from .facts import editable, end_with, word_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ...model.trail import TrailEntry
+    from .format import Line
     from .reader import Chain, Record
 
 _ABOUT = 120
@@ -66,20 +66,20 @@ class Item:
 def items_of(record: Record) -> Iterator[Item]:
     """Yields the items of a record, each when it has ended, and at the end the chains that have not."""
     for line, chain in record:
-        match line:
-            case EndLine() | AbandonedLine() if chain is not None:
-                yield item_of(chain, line.at)
-            case EventLine():
-                told = f"→ {', '.join(line.hooks)}" if line.hooks else ""
-                text = outcomes.shown(line.payload) if line.payload else ""
-                yield Item(line.event, joined(told, text), line.at, asked=line.payload or None)
-            case WireLine():
-                yield Item("→" if line.sent else "←", f"{line.hook}  {line.line}", line.at)
-            case WouldLine() if chain is not None and chain.end is not None:
+        match line["type"]:
+            case "end" | "abandoned" if chain is not None:
+                yield item_of(chain, line["at"])
+            case "event":
+                told = f"→ {', '.join(line['hooks'])}" if line.get("hooks") else ""
+                text = outcomes.shown(line["payload"]) if line["payload"] else ""
+                yield Item(line["event"], joined(told, text), line["at"], asked=line["payload"] or None)
+            case "wire":
+                yield Item("→" if line["sent"] else "←", f"{line['hook']}  {line['line']}", line["at"])
+            case "would" if chain is not None and chain.end is not None:
                 row = row_of(line, chain)
-                yield Item("in shadow", joined(row.hook, row.action), line.at, chain.number, [row])
-            case CloseLine():
-                yield Item("the host ended", at=line.at)
+                yield Item("in shadow", joined(row.hook, row.action), line["at"], chain.number, [row])
+            case "close":
+                yield Item("the host ended", at=line["at"])
     for chain in record.open_chains:
         yield item_of(chain)
 
@@ -88,8 +88,9 @@ def item_of(chain: Chain, ended: float | None = None) -> Item:
     """Returns the item of a chain, as far as it was read."""
     rows, verdict, why, waiting = [*rows_of(chain)], "has no end", chain.abandoned, "asked, and has not answered"
     if chain.end is not None:
-        rows += [Row(name, "not asked: its filter") for name in chain.end.skipped]
-        verdict, why, waiting = word_of(chain.end), chain.end.reason or chain.end.feedback, "not waited for"
+        rows += [Row(name, "not asked: its filter") for name in chain.end.get("skipped", ())]
+        verdict, waiting = word_of(chain.end), "not waited for"
+        why = chain.end.get("reason") or chain.end.get("feedback", "")
     elif chain.abandoned:
         verdict = "abandoned"
     rows += [row_of(line, chain) for line in chain.shadows] + [Row(name, waiting) for name in chain.waiting]
@@ -106,23 +107,23 @@ def rows_of(chain: Chain) -> Iterator[Row]:
         if sees is not chain.asked_about:
             row.more = {"question": sees, **row.more}
         yield row
-        sees = sees if line.params is None else line.params
+        sees = line.get("params", sees)
 
 
-def row_of(line: AnswerLine, chain: Chain, sees: dict[str, Any] | None = None) -> Row:
+def row_of(line: Line, chain: Chain, sees: dict[str, Any] | None = None) -> Row:
     """Returns the row of an answer to a question with these params."""
-    action = word_of(end_of(line, approves=chain.stage.approves))
-    if isinstance(line, WouldLine):
-        action = f"would {'have failed' if line.failed else action}"
-    elif line.failed is not None:
-        action = f"failed ({line.failed}): {line.action}"
-    before = editable(sees or chain.asked_about)
-    made = [] if line.params is None else [*outcomes.changes(before, editable(line.params))]
-    retried = f"(asked again {line.retries} times)" if line.retries else ""
-    text = joined(retried, line.error or line.reason or line.feedback)
-    more = {"result": line.result, "notes": line.notes, "answer": line.answer}
-    kept = {name: value for name, value in more.items() if value}
-    return Row(line.hook, action, line.at, line.seconds, text, made, kept)
+    failed, action = line.get("failed"), word_of(end_with(line, approves=chain.stage.approves))
+    if line["type"] == "would":
+        action = f"would {'have failed' if failed else action}"
+    elif failed:
+        action = f"failed ({failed}): {line['action']}"
+    made = []
+    if "params" in line:
+        made = [*outcomes.changes(editable(sees or chain.asked_about), editable(line["params"]))]
+    retried = f"(asked again {line['retries']} times)" if "retries" in line else ""
+    text = joined(retried, line.get("error") or line.get("reason") or line.get("feedback", ""))
+    more: dict[str, Any] = {name: line[name] for name in ("result", "notes", "answer") if name in line}
+    return Row(line["hook"], action, line["at"], line["seconds"], text, made, more)
 
 
 def trail_row(entry: TrailEntry) -> Row:

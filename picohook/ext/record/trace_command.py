@@ -9,10 +9,9 @@ import typer
 
 from ...cli import output, params as given
 from ...cli.command import App, Json
-from ...model.payloads import Meta
 from ...wire import words
 from ...wire.text import cut
-from .format import AbandonedLine, AnyLine, EndLine, EventLine, WireLine, WouldLine
+from .format import Line
 from .page import Full, Html, page
 from .reader import Chain, Record, RecordError
 from .timeline import Item, Row, items_of, joined
@@ -21,7 +20,7 @@ app = App()
 
 _LONGEST = 200
 """Bytes of a row, if no terminal cuts it."""
-_OWN = {"type", "chain", "at"}
+_OWN = ("type", "chain", "at")
 _GOOD = {
     words.CONTINUE: "green",
     words.MODIFY: "green",
@@ -65,7 +64,7 @@ def trace(
     Shows the questions, the answer of each hook, the decisions, and how long each took.
     """
     with opened(record) as source:
-        recorded = f"recorded {source.header.time} by picohook {source.header.picohook}"
+        recorded = f"recorded {source.header['time']} by picohook {source.header['picohook']}"
         if html is not None:
             with page(html, recorded, full=full) as made:
                 for item in items_of(source):
@@ -114,35 +113,31 @@ def _time(seconds: float) -> str:
     return f"{seconds:.1f} s" if seconds >= 10 else f"{seconds * 1000:.1f} ms"  # noqa: PLR2004
 
 
-def _json(line: AnyLine, chain: Chain | None, number: int) -> dict[str, Any] | None:
+def _json(line: Line, chain: Chain | None, number: int) -> dict[str, Any] | None:
     """Returns what a line has ended, as JSON."""
-    match line:
-        case EndLine() if chain is not None:
-            ended = line.model_dump(exclude=_OWN, exclude_defaults=True)
-            return {**_chain(chain), "ended": line.at, **ended, "skipped": [*line.skipped], "payload": chain.params}
-        case AbandonedLine() if chain is not None:
-            return {**_chain(chain), "ended": line.at, "abandoned": line.why}
-        case WouldLine() if chain is not None and chain.end is not None:
-            return {"at": line.at, "chain": line.chain, "would": line.model_dump(exclude=_OWN, exclude_defaults=True)}
-        case WireLine():
-            return {"at": line.at, "hook": line.hook, "sent": line.sent, "wire": line.line}
-        case EventLine():
-            meta = {name: value for name, value in Meta.model_validate(line.meta).wire().items() if value}
-            told = line.model_dump(include={"at", "event", "payload"})
-            return {"line": number, **told, "meta": meta, "hooks": [*line.hooks]}
+    at = line["at"]
+    match line["type"]:
+        case "end" if chain is not None:
+            return {**_chain(chain), "ended": at, "skipped": [], **_without(line, *_OWN), "payload": chain.params}
+        case "abandoned" if chain is not None:
+            return {**_chain(chain), "ended": at, "abandoned": line["why"]}
+        case "would" if chain is not None and chain.end is not None:
+            return {"at": at, "chain": chain.number, "would": _without(line, *_OWN)}
+        case "wire":
+            return {"at": at, "hook": line["hook"], "sent": line["sent"], "wire": line["line"]}
+        case "event":
+            return {"line": number, "meta": {}, "hooks": [], **_without(line, "type")}
     return None
 
 
 def _chain(chain: Chain) -> dict[str, Any]:
     """Returns a chain with all its hooks, as JSON."""
+    hooks = [_without(line, "type", "chain") for line in chain.answers]
+    hooks += ({"hook": shadow["hook"], "would": _without(shadow, *_OWN, "hook")} for shadow in chain.shadows)
+    hooks += ({"hook": name, "action": None, "params": params} for name, params in chain.waiting.items())
     begin = {"line": chain.line_number, "at": chain.at, "chain": chain.number, "stage": chain.stage.name}
-    return {**begin, "params": chain.asked_about, "hooks": [*_hooks(chain)]}
+    return {**begin, "params": chain.asked_about, "hooks": hooks}
 
 
-def _hooks(chain: Chain) -> Iterator[dict[str, Any]]:
-    for line in chain.answers:
-        yield line.model_dump(exclude={"type", "chain"}, exclude_defaults=True)
-    for shadow in chain.shadows:
-        yield {"hook": shadow.hook, "would": shadow.model_dump(exclude={*_OWN, "hook"}, exclude_defaults=True)}
-    for name, params in chain.waiting.items():
-        yield {"hook": name, "action": None, "params": params}
+def _without(line: Line, *names: str) -> Line:
+    return {name: value for name, value in line.items() if name not in names}

@@ -8,7 +8,6 @@ import json
 import pytest
 from rows import each
 
-from picohook.ext.record.format import BeginLine, EventLine
 from picohook.ext.record.reader import Record, RecordError
 
 HEADER = {"type": "record", "version": 1, "time": "now", "picohook": "0.1.0"}
@@ -30,10 +29,10 @@ DAMAGED = {
     "a key twice": (b'{"type": "close", "at": 0.0, "at": 1.0}', "is not JSON: Detected duplicate key"),
     "an unknown type of line": ({"type": "bigin", "at": 0.0}, "type: is not a line of a record"),
     "no type": ({"at": 0.0}, "type: is not a line of a record"),
-    "no object": ([], "Input should be a valid dictionary"),
-    "a key too many": (CLOSE | {"x": 1}, "close.x: Extra inputs are not permitted"),
-    "a key too few": ({"type": "close"}, "close.at: Field required"),
-    "a value of another type": (ASK | {"hook": 1}, "ask.hook: Input should be a valid string"),
+    "no object": ([], "type: is not a line of a record"),
+    "a key too many": (CLOSE | {"x": 1}, "close.x: is not a key of such a line"),
+    "a key too few": ({"type": "close"}, "close.at: is missing"),
+    "a value of another type": (ASK | {"hook": 1}, "ask.hook: has a value of another type"),
     "an unknown stage": (BEGIN | {"chain": 9, "stage": "before"}, "stage: there is no stage 'before'"),
     "params of another payload": (BEGIN | {"chain": 9, "params": {}}, "tool: Field required"),
     "params of an ask that are no payload": (ASK | {"params": {"tol": "t"}}, "tool: Field required"),
@@ -101,7 +100,7 @@ def test_a_file_that_is_not_a_record_of_this_version_is_refused_with_the_cause(d
 
 def test_an_incomplete_last_line_is_skipped():
     cut = record(HEADER, BEGIN, json.dumps(END).encode()[:-5], end=b"")
-    assert [type(line) for line, _ in cut] == [BeginLine]
+    assert [line["type"] for line, _ in cut] == ["begin"]
     assert (cut.cut_off, cut.closed) == (True, False)
     assert [chain.number for chain in cut.open_chains] == [1]
 
@@ -134,5 +133,4 @@ def test_an_event_has_its_meta_and_its_hooks():
     meta = {"SessionKey": "s1", "Iteration": 2}
     event = {"type": "event", "at": 0.0, "event": "turn_end", "payload": {"n": 2**70}, "meta": meta, "hooks": ["a"]}
     ((told, chain),) = list(record(HEADER, event))
-    assert isinstance(told, EventLine)
-    assert (told.payload, told.meta, told.hooks, chain) == ({"n": 2**70}, meta, ("a",), None)
+    assert (told, chain) == (event, None)

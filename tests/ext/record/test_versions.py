@@ -58,7 +58,7 @@ def test_there_is_a_record_of_every_version():
 @pytest.mark.parametrize("version", range(1, VERSION + 1))
 def test_a_record_of_every_version_is_read_to_its_end(version):
     source = record(version)
-    kinds = Counter(line.type for line, _ in source)
+    kinds = Counter(line["type"] for line, _ in source)
     assert kinds == {
         "begin": 13,
         "ask": 19,
@@ -70,7 +70,7 @@ def test_a_record_of_every_version_is_read_to_its_end(version):
         "wire": 5,
         "close": 1,
     }
-    assert (source.header.version, source.closed, source.cut_off) == (version, True, False)
+    assert (source.header["version"], source.closed, source.cut_off) == (version, True, False)
 
 
 @pytest.mark.parametrize("version", range(1, VERSION + 1))
