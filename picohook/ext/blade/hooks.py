@@ -52,21 +52,17 @@ class HookEvent(StrEnum):
     SessionEnd = "SessionEnd"
 
 
-STAGES: Final[dict[str, str]] = {
-    HookEvent.UserPromptSubmit: "before_prompt",
-    HookEvent.PreToolUse: "before_tool",
-    HookEvent.PostToolUse: "after_tool",
-    HookEvent.PostToolUseFailure: "after_tool",
-    HookEvent.PermissionRequest: "approve_tool",
+_STAGES: Final[dict[str, tuple[str, Filter | None]]] = {
+    HookEvent.UserPromptSubmit: ("before_prompt", None),
+    HookEvent.PreToolUse: ("before_tool", None),
+    HookEvent.PostToolUse: ("after_tool", Filter(when={"is_error": False})),
+    HookEvent.PostToolUseFailure: ("after_tool", Filter(when={"is_error": True})),
+    HookEvent.PermissionRequest: ("approve_tool", None),
 }
-TOLD: Final[dict[str, str]] = {
+_TOLD: Final[dict[str, str]] = {
     HookEvent.SessionStart: "session_start",
     HookEvent.TaskCompleted: "task_completed",
     HookEvent.SessionEnd: "session_end",
-}
-_FILTERS: Final = {
-    HookEvent.PostToolUse: Filter(when={"is_error": False}),
-    HookEvent.PostToolUseFailure: Filter(when={"is_error": True}),
 }
 
 
@@ -111,10 +107,11 @@ class _Callback(FunctionHook):
     def __init__(self, name: str, event: HookEvent, callback: Callback) -> None:
         self._event = event
         self._callback = callback
-        if event in TOLD:
-            super().__init__(name, on_event=self._tell, observe=(TOLD[event],), layer="session")
+        if event in _TOLD:
+            super().__init__(name, on_event=self._tell, observe=(_TOLD[event],), layer="session")
         else:
-            super().__init__(name, {STAGES[event]: self._decide}, layer="session", filter=_FILTERS.get(event))
+            stage, payloads = _STAGES[event]
+            super().__init__(name, {stage: self._decide}, layer="session", filter=payloads)
 
     async def _decide(self, payload: Payload) -> Decision:
         return _decision(self._event, await self._call(self._callback, _input(self._event, payload)))
@@ -186,7 +183,7 @@ def _changes(event: HookEvent, fields: Mapping[str, Any]) -> dict[str, Any]:
         if not isinstance(new_input, str):
             raise HookReplyError("`modifiedInput` is not a string, as a user's message must be")
         return {"prompt": new_input}
-    if STAGES[event] == "after_tool" and new_output is not None:
+    if event in (HookEvent.PostToolUse, HookEvent.PostToolUseFailure) and new_output is not None:
         return {"for_llm": new_output if isinstance(new_output, str) else encode(new_output).decode()}
     return {}
 

@@ -7,6 +7,8 @@ an empty result. An exit code other than 0 is a failure, whatever the output.
 
 from __future__ import annotations
 
+import tomllib
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...model.conversation import text_of
@@ -23,78 +25,26 @@ if TYPE_CHECKING:
     from ...model.stages import Stage
 
 
+_TABLE = tomllib.loads(Path(__file__).with_name("events.toml").read_text(encoding="utf-8"))
 EVENTS: dict[str, tuple[str, dict[str, Any]]] = {
-    "pre_send_message": ("before_prompt", {}),
-    "pre_llm_request": ("before_llm", {}),
-    "post_llm_response": ("after_llm", {}),
-    "pre_tool_execution": ("before_tool", {}),
-    "post_tool_execution": ("after_tool", {"is_error": False}),
-    "post_tool_execution_failure": ("after_tool", {"is_error": True}),
-    "stop": ("before_finish", {}),
-    "pre_micro_compact": ("before_compact", {"scope": "micro"}),
-    "post_micro_compact": ("after_compact", {"scope": "micro"}),
-    "pre_auto_compact": ("before_compact", {"scope": "auto"}),
-    "post_auto_compact": ("after_compact", {"scope": "auto"}),
+    name: (row["stage"], row.get("which", {})) for name, row in _TABLE.items() if "stage" in row
 }
 """The events that a hook can answer: for each, its stage, and the filter for its payloads."""
-TOLD = {"session_start": "session_start", "post_send_message": "prompt_sent", "session_end": "session_end"}
+TOLD: dict[str, str] = {name: row["told"] for name, row in _TABLE.items() if "told" in row}
 """The events that a hook only observes: for each, picohook's kind of event."""
-
-READS: dict[str, tuple[str, ...]] = {
-    "session_start": ("messages",),
-    "session_end": ("messages",),
-    "pre_send_message": ("user_input", "messages"),
-    "post_send_message": ("user_input", "messages"),
-    "pre_llm_request": ("messages", "system_prompt", "model"),
-    "post_llm_response": ("assistant_output", "messages", "model"),
-    "pre_tool_execution": ("tool_name", "tool_arguments"),
-    "post_tool_execution": ("tool_name", "tool_result"),
-    "post_tool_execution_failure": ("tool_name", "tool_error"),
-    "stop": ("user_input", "assistant_output", "messages", "system_prompt", "model"),
-    "pre_micro_compact": ("messages", "model"),
-    "post_micro_compact": ("messages",),
-    "pre_auto_compact": ("messages", "system_prompt", "model"),
-    "post_auto_compact": ("messages",),
-    "approve_tool": ("tool_name", "tool_arguments"),
-}
-"""The fields of each event's context, beside event, session_id and cwd.
-
-j-cli itself has no assistant_output at stop, and no approve_tool: picohook adds them.
-"""
-
-EDITS: dict[str, tuple[str, ...]] = {
-    "pre_send_message": ("user_input",),
-    "pre_llm_request": ("messages", "system_prompt"),
-    "post_llm_response": ("assistant_output",),
-    "pre_tool_execution": ("tool_arguments",),
-    "post_tool_execution": ("tool_result",),
-    "post_tool_execution_failure": ("tool_error",),
-    "post_micro_compact": ("messages",),
-    "post_auto_compact": ("messages",),
-}
+READS: dict[str, list[str]] = {name: row["reads"] for name, row in _TABLE.items()}
+"""The fields of each event's context, beside event, session_id and cwd."""
+EDITS: dict[str, list[str]] = {name: row["edits"] for name, row in _TABLE.items() if "edits" in row}
 """The fields of a result that edit the payload, by event."""
 NOTES = ("system_message", "additional_context", "inject_messages")
 """The fields of a result that are notes, at every event."""
-RESULT = frozenset(field for fields in EDITS.values() for field in fields) | {
-    *NOTES,
-    "action",
-    "retry_feedback",
-    "abort",
-}
+_DECISIONS = ("action", "retry_feedback", "abort")
+RESULT = frozenset({*NOTES, *_DECISIONS}.union(*EDITS.values()))
 """All fields of a result."""
 
 STOP, SKIP = "stop", "skip"
 
-VARIABLES = (
-    "event",
-    "user_input",
-    "assistant_output",
-    "tool_name",
-    "tool_arguments",
-    "tool_result",
-    "model",
-    "cwd",
-)
+VARIABLES = ("event", "user_input", "assistant_output", "tool_name", "tool_arguments", "tool_result", "model", "cwd")
 """The fields of a context that a prompt can name, as in {{tool_name}}."""
 
 
@@ -190,7 +140,7 @@ def known(event: str) -> set[str]:
         return set()
     if event == "approve_tool":
         return {"approved", "reason", "action"}
-    return {*EDITS.get(event, ()), *NOTES, "action", "abort", "retry_feedback"}
+    return {*EDITS.get(event, ()), *NOTES, *_DECISIONS}
 
 
 def ignored(event: str, result: Mapping[str, Any]) -> list[str]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import tomllib
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...hooks.command import OneShotHook
@@ -24,30 +26,8 @@ _STANDS_FOR = (
 )
 _FORM = "The nonce alone means: all is well, continue. Otherwise add those of these fields that you need:\n"
 
-_MEANINGS = {
-    "user_input": "string: replaces the user's message",
-    "assistant_output": "string: replaces the assistant's answer",
-    "messages": "list of {role, content}: replaces all messages",
-    "system_prompt": "string: replaces the system prompt",
-    "tool_arguments": "string, itself a JSON object: replaces the tool's arguments",
-    "tool_result": "string: replaces the tool's result",
-    "tool_error": "string: replaces the tool's error",
-    "approved": "true or false: whether the tool may run; without it, it may not",
-    "reason": "string: why not",
-    "action": '"stop": end this turn',
-    "retry_feedback": 'string, with "stop": not the end, but another round in which the assistant is told this',
-    "inject_messages": "list of {role, content}: added after the messages",
-    "additional_context": "string: added to the system prompt",
-    "system_message": "string: shown to the user",
-}
-_OTHERWISE = {
-    "pre_tool_execution": {
-        "action": '"skip": do not run this tool; or "stop": end this turn',
-        "retry_feedback": 'string, with "skip": why, for the assistant',
-    },
-    "pre_micro_compact": {"action": '"stop": do not compact'},
-    "pre_auto_compact": {"action": '"stop": do not compact'},
-}
+_ANSWERS = tomllib.loads(Path(__file__).with_name("answers.toml").read_text(encoding="utf-8"))
+"""The meanings of an answer's fields: those for all events, and those that an event has in their place."""
 _WITH_FEEDBACK = {"pre_send_message", "pre_llm_request", "post_llm_response", "pre_tool_execution", "stop"}
 _SHAPES = {"messages": "messages", "inject_messages": "messages", "approved": "boolean"}
 """The shapes of the fields that are not strings."""
@@ -60,7 +40,7 @@ def prompt_for(event: str, template: str, context: Mapping[str, Any]) -> ModelPr
         names = [*jcli.EDITS.get(event, ()), "action", "retry_feedback", *jcli.NOTES]
         if event not in _WITH_FEEDBACK:
             names.remove("retry_feedback")
-    meanings = {**_MEANINGS, **_OTHERWISE.get(event, {})}
+    meanings = {**_ANSWERS["all"], **_ANSWERS.get(event, {})}
     form = _FORM + "\n".join(f'"{name}": {meanings[name]}' for name in names)
     data = {name: context[name] for name in _VARIABLE.findall(template) if name in context}
     fields = {name: _SHAPES.get(name, "string") for name in names}

@@ -14,7 +14,8 @@ its changes are discarded.
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, Any, NamedTuple, get_args
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, Union, get_args
 
 from ...errors import HookReplyError
 from ...hooks.function import FunctionHook
@@ -23,58 +24,165 @@ from ...model.conversation import assistant_message
 from ...model.decisions import CONTINUE, AbortTurn, Decision, Deny, Modify, Retry
 from ...model.spec import OnFailure
 from ...protocol.codec import encode
-from .types import (
-    Abort,
-    Call,
-    CallResult,
-    Cancel,
-    Continue,
-    ContinueWithMessages,
-    Finish,
-    Message,
-    OnPromptSubmitResult,
-    OnTurnEndResult,
-    Pause,
-    Paused,
-    PostToolCallContext,
-    PostToolCallResult,
-    PreLlmRequestResult,
-    PreToolCallResult,
-    Skip,
-    ToolCallContext,
-    ToolMeta,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
+    from typing import Self
 
     from ...hooks.base import Hook
     from ...model.events import Event
-    from ...model.payloads import Finish as FinishPayload, LLMRequest, Prompt, ToolCall, ToolReturn
+    from ...model.payloads import Finish as FinishPayload, LLMRequest, Meta, Prompt, ToolCall, ToolReturn
 
-__all__ = [
-    "Abort",
-    "Call",
-    "CallResult",
-    "Cancel",
-    "Continue",
-    "ContinueWithMessages",
-    "Finish",
-    "Message",
-    "OnPromptSubmitResult",
-    "OnTurnEndResult",
-    "Pause",
-    "Paused",
-    "PostToolCallContext",
-    "PostToolCallResult",
-    "PreLlmRequestResult",
-    "PreToolCallResult",
-    "Skip",
-    "ToolCallContext",
-    "ToolMeta",
-    "configured",
-    "worker_hooks",
-]
+# Contexts.
+
+
+@dataclass(slots=True)
+class Message:
+    """One message of the conversation."""
+
+    role: str
+    content: Any = None
+    """A text, or a list of parts."""
+    more: dict[str, Any] = field(default_factory=dict)
+    """The other fields of the message: tool_calls, tool_call_id, ..."""
+
+    @classmethod
+    def user(cls, text: str) -> Self:
+        """A message of the user."""
+        return cls("user", text)
+
+    @classmethod
+    def system(cls, text: str) -> Self:
+        """A message of the system."""
+        return cls("system", text)
+
+    @classmethod
+    def assistant(cls, text: str) -> Self:
+        """A message of the assistant."""
+        return cls("assistant", text)
+
+    @classmethod
+    def read(cls, message: Mapping[str, Any]) -> Self:
+        """The message in a plain dict."""
+        more = {key: copy.deepcopy(value) for key, value in message.items() if key != "role"}
+        return cls(message.get("role", ""), more.get("content"), more)
+
+    def wire(self) -> dict[str, Any]:
+        """The plain dict, with all fields of the one that was read, in their order."""
+        content = {} if self.content is None and "content" not in self.more else {"content": self.content}
+        return {"role": self.role, **self.more, **content}
+
+
+@dataclass(slots=True)
+class Call:
+    """A tool call. A hook can change its name and its input."""
+
+    id: str
+    name: str
+    input: dict[str, Any]
+
+
+@dataclass(slots=True)
+class CallResult:
+    """A tool call's result, for the model."""
+
+    content: str
+    is_error: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ToolMeta:
+    """A tool, and the place in the run where it is called."""
+
+    name: str
+    kind: str | None
+    affected_paths: tuple[str, ...]
+    at: Meta
+
+
+@dataclass(slots=True)
+class ToolCallContext:
+    """A tool is about to be called."""
+
+    call: Call
+    meta: ToolMeta
+    tool: Any
+    """The tool itself, from the `tools` of `worker_hooks`."""
+
+
+@dataclass(slots=True)
+class PostToolCallContext:
+    """A tool was called. A hook can change the result."""
+
+    call: Call
+    result: CallResult
+    meta: ToolMeta
+    tool: Any
+
+
+# Results.
+
+
+@dataclass(frozen=True, slots=True)
+class Continue:
+    """Continue with the next hook."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cancel:
+    """End the run before it begins."""
+
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Skip:
+    """Do not call this tool. The model is told, and the turn continues."""
+
+    reason: str = "skipped"
+
+
+@dataclass(frozen=True, slots=True)
+class Abort:
+    """End the turn with an error."""
+
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Stop the turn here. It can be resumed."""
+
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """Let the turn end."""
+
+
+@dataclass(frozen=True, slots=True)
+class ContinueWithMessages:
+    """Start another round with these messages added, within the host's retry limit."""
+
+    messages: Iterable[Message | Mapping[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Paused:
+    """Stop the turn before its end. It can be resumed."""
+
+    reason: str = ""
+
+
+OnPromptSubmitResult: TypeAlias = Union[Continue, Cancel]
+PreLlmRequestResult: TypeAlias = Union[Continue, Cancel]
+PreToolCallResult: TypeAlias = Union[Continue, Skip, Abort, Pause]
+PostToolCallResult: TypeAlias = Union[Continue, Abort]
+OnTurnEndResult: TypeAlias = Union[Finish, ContinueWithMessages, Paused]
+
+
+# Hooks.
 
 
 class Registered(NamedTuple):
@@ -124,6 +232,16 @@ def worker_hooks(
     return hooks
 
 
+_STAGES = {
+    "on_prompt_submit": ("before_prompt", "_prompt"),
+    "pre_llm_request": ("before_llm", "_request"),
+    "pre_tool_call": ("before_tool", "_before"),
+    "post_tool_call": ("after_tool", "_after"),
+    "on_turn_end": ("before_finish", "_end"),
+}
+"""The events that decide: the stage of each, and the method of a hook that asks there."""
+
+
 class _WorkerHook(FunctionHook):
     """One hook: turns payloads into contexts, and results into decisions."""
 
@@ -132,15 +250,9 @@ class _WorkerHook(FunctionHook):
     ) -> None:
         self._hook = hook
         self._tools = tools
-        stages: dict[str, dict[str, Callable[[Any], Any]]] = {
-            "on_prompt_submit": {"before_prompt": self._prompt},
-            "pre_llm_request": {"before_llm": self._request},
-            "pre_tool_call": {"before_tool": self._before},
-            "post_tool_call": {"after_tool": self._after},
-            "on_turn_end": {"before_finish": self._end},
-        }
-        if event in stages:
-            super().__init__(name, stages[event], **settings)
+        if event in _STAGES:
+            stage, decide = _STAGES[event]
+            super().__init__(name, {stage: getattr(self, decide)}, **settings)
         else:
             super().__init__(name, on_event=self._abort, **{"observe": ("turn_abort",), **settings})
 

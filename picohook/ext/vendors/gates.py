@@ -5,15 +5,17 @@ A gate that always gives the same answer probably reads a field that its vendor 
 
 import json
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from typing import TypeAlias
+import tomllib
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias
 
 from ...cli.doctor.findings import Finding, Level, about
 from ...cli.doctor.gates import DECIDES
+from ...errors import HookError
+from ...model.decisions import Approve, Continue, Modify, Pause
 from ...model.payloads import Meta, ToolCall
 from .contract import HandlerInput, HandlerResult, Rule
-from .effect import Effect, effect
-from .samples import OTHER, SAMPLES, Sample
 from .spec import GroupSpec, Selection
 from .tools import known_name
 
@@ -23,7 +25,6 @@ Ask: TypeAlias = Callable[[int, ToolCall], Awaitable[tuple[HandlerInput, Handler
 _SESSION = Meta(session_key="picohook-doctor")
 _SHOWN = 60
 """The most characters of a call in a message."""
-_CHECK = "gate"
 _OF_A_SERVER = "mcp__example__run"
 _MOST = 5
 """The most tools that are tried until a gate refuses a harmful call."""
@@ -35,95 +36,103 @@ def is_gate(spec: GroupSpec) -> bool:
     return row.gate and row.stage in DECIDES
 
 
+class Effect(NamedTuple):
+    """The effect of a handler's result on a call."""
+
+    refuses: str = ""
+    """The verb for a call that does not run, or runs only if a person agrees; empty for a call that runs."""
+    why: str = ""
+    """The reason of a refusal, or what went wrong."""
+    failed: bool = False
+    """Whether the handler failed. A failure decides only in strict."""
+    approves: bool = False
+
+
+class Sample(NamedTuple):
+    """The arguments of two calls of one tool."""
+
+    harmless: Mapping[str, Any]
+    harmful: Mapping[str, Any]
+
+
+_ALL = tomllib.loads(Path(__file__).with_name("samples.toml").read_text(encoding="utf-8"))
+OTHER = Sample(**_ALL.pop("OTHER"))
+"""For a tool that is not in the table."""
+SAMPLES = {tool: Sample(**calls) for tool, calls in _ALL.items()}
+_BY_HAND = "give it this call on standard input, and read its answer"
+_MISREADS = f"probably reads a field that is not sent: {_BY_HAND}"
+
+
 async def try_handlers(spec: GroupSpec, ask: Ask) -> AsyncIterator[Finding]:
     """Yields a finding for each handler. No tool is called."""
     for index, handler in enumerate(spec.filter.handlers):
-        rule, whose = handler.rule, about(spec)
+        rule = handler.rule
         if rule.in_background:
             continue
         if rule.kind == "unsupported":
-            message, hint = f"{rule.at}: it cannot be run: {rule.why}", "replace it with a handler of type command"
-            yield Finding(Level.WARNING, whose, _CHECK, message, hint)
+            found = Level.WARNING, f"it cannot be run: {rule.why}", "replace it with a handler of type command"
         elif rule.kind == "prompt":
-            message, hint = f"{rule.at}: its model was not asked", "ask about a call by hand: picohook call"
-            yield Finding(Level.NOTE, whose, _CHECK, message, hint)
+            found = Level.NOTE, "its model was not asked", "ask about a call by hand: picohook call"
         else:
-            yield await _Trial(spec, index, ask).finding()
+            found = await _tried(spec, index, ask)
+        level, message, hint = found
+        yield Finding(level, about(spec), "gate", f"{rule.at}: {message}", hint)
 
 
-class _Trial:
-    """Asks one handler."""
-
-    def __init__(self, spec: GroupSpec, index: int, ask: Ask) -> None:
-        self._spec, self._index, self._ask_handler = spec, index, ask
-        self._rule = spec.filter.handlers[index].rule
-
-    async def finding(self) -> Finding:
-        """Ask about sample calls. Returns a finding. No tool is called."""
-        tools = list(tools_of(self._spec.filter, self._index))[:_MOST]
-        if not tools:
-            return self._finding(
-                Level.NOTE,
-                "it was not tried: its matcher matches none of the sample calls",
-                "ask about a call that it has to refuse by hand: picohook call",
-            )
-        tool, sample = tools[0]
-        harmless, harmful = await self._ask(tool, sample.harmless), await self._ask(tool, sample.harmful)
-        if harmless.failed:
-            way_out = f"correct what it runs: {self._spec.filter.handlers[self._index].spec.runs}"
-            return self._finding(
-                Level.ERROR, f"it fails about {_shown(tool, sample.harmless)}: {harmless.why}", way_out
-            )
-        if harmless.refuses:
-            return self._finding(
-                Level.WARNING,
-                f"it refuses {'every call' if harmful.refuses else 'a harmless call and no harmful one'}:"
-                f" {_shown(tool, sample.harmless)}{_because(harmless)}",
-                f"if it should let some calls pass, it {_MISREADS}",
-            )
-        for other, its in tools[1:]:
-            if harmful.refuses or harmful.word == "approves":
-                break
-            tool, sample, harmful = other, its, await self._ask(other, its.harmful)
-        return self._about_harmful(_shown(tool, sample.harmful), harmful, tools)
-
-    def _about_harmful(self, shown: str, harmful: Effect, tools: list[tuple[str, Sample]]) -> Finding:
-        """The finding about a gate that lets the harmless call pass."""
-        if harmful.failed:
-            return self._finding(
-                Level.WARNING, f"it fails about {shown}: {harmful.why}", f"a failure is not a decision: {_BY_HAND}"
-            )
-        if harmful.refuses:
-            return self._finding(Level.OK, f"it {_PAST[harmful.word]} {shown}{_because(harmful)}, and no harmless call")
-        if harmful.word == "approves":
-            return self._finding(
-                Level.WARNING,
-                f"it approves every call: {shown}",
-                f"if it should refuse some calls, it {_MISREADS}",
-            )
-        names = ", ".join(name for name, _ in tools)
-        return self._finding(
-            Level.NOTE,
-            f"it refuses no call: neither {_shown(*_first(tools))}, nor another harmful one ({names})",
-            f"if it should refuse some calls, it is about others, or {_MISREADS}",
-        )
-
-    async def _ask(self, tool: str, arguments: object) -> Effect:
-        call = ToolCall(tool=tool, arguments=arguments, tool_call_id="doctor", meta=_SESSION)  # type: ignore[arg-type]
-        result = await self._ask_handler(self._index, call)
-        if result is None:
-            return Effect("passes")
-        handler_input, ran = result
-        group = self._spec.filter
-        return effect(group.contract, group.event, [(self._rule, ran)], handler_input, call, failures="strict")
-
-    def _finding(self, level: Level, message: str, hint: str = "") -> Finding:
-        return Finding(level, about(self._spec), _CHECK, f"{self._rule.at}: {message}", hint)
+async def _tried(spec: GroupSpec, index: int, ask: Ask) -> tuple[Level, str, str]:
+    """Ask a handler about sample calls. Returns the level, the message and the hint of the finding. No tool is called."""
+    tools = list(tools_of(spec.filter, index))[:_MOST]
+    if not tools:
+        message = "it was not tried: its matcher matches none of the sample calls"
+        return Level.NOTE, message, "ask about a call that it has to refuse by hand: picohook call"
+    tool, sample = tools[0]
+    first, first_harmful = _shown(tool, sample.harmless), _shown(tool, sample.harmful)
+    harmless = await _effect(spec, index, ask, tool, sample.harmless)
+    harmful = await _effect(spec, index, ask, tool, sample.harmful)
+    if harmless.failed:
+        way_out = f"correct what it runs: {spec.filter.handlers[index].spec.runs}"
+        return Level.ERROR, f"it fails about {first}: {harmless.why}", way_out
+    if harmless.refuses:
+        which = "every call" if harmful.refuses else "a harmless call and no harmful one"
+        message = f"it refuses {which}: {first}{_because(harmless)}"
+        return Level.WARNING, message, f"if it should let some calls pass, it {_MISREADS}"
+    for other, its in tools[1:]:
+        if harmful.refuses or harmful.approves:
+            break
+        tool, sample, harmful = other, its, await _effect(spec, index, ask, other, its.harmful)
+    shown = _shown(tool, sample.harmful)
+    if harmful.failed:
+        return Level.WARNING, f"it fails about {shown}: {harmful.why}", f"a failure is not a decision: {_BY_HAND}"
+    if harmful.refuses:
+        return Level.OK, f"it {harmful.refuses} {shown}{_because(harmful)}, and no harmless call", ""
+    if harmful.approves:
+        return Level.WARNING, f"it approves every call: {shown}", f"if it should refuse some calls, it {_MISREADS}"
+    message = (
+        f"it refuses no call: neither {first_harmful}, nor another harmful one ({', '.join(name for name, _ in tools)})"
+    )
+    return Level.NOTE, message, f"if it should refuse some calls, it is about others, or {_MISREADS}"
 
 
-_BY_HAND = "give it this call on standard input, and read its answer"
-_MISREADS = f"probably reads a field that is not sent: {_BY_HAND}"
-_PAST = {"denies": "denies", "asks": "asks about", "pauses": "pauses"}
+async def _effect(spec: GroupSpec, index: int, ask: Ask, tool: str, arguments: Any) -> Effect:
+    """What a handler does to a call."""
+    call = ToolCall(tool=tool, arguments=arguments, tool_call_id="doctor", meta=_SESSION)
+    result = await ask(index, call)
+    if result is None:
+        return Effect()
+    handler_input, ran = result
+    vendor, event = spec.filter.contract, spec.filter.event
+    answer = vendor.decode(event, spec.filter.handlers[index].rule, ran, "strict")
+    try:
+        joined = vendor.merge(event, [answer], handler_input, call, "strict")
+    except HookError as error:
+        return Effect("denies", str(error), failed=True)
+    decision, failures = joined.decision, joined.failures
+    refuses = "asks about" if joined.asks else ""
+    if not isinstance(decision, Approve | Continue | Modify):
+        refuses = "pauses" if isinstance(decision, Pause) else "denies"
+    approves = isinstance(decision, Approve) and not joined.silent
+    why = str(failures[0]) if failures else getattr(decision, "reason", "") or ""
+    return Effect(refuses, why, bool(failures), approves)
 
 
 def tools_of(group: Selection, index: int) -> Iterator[tuple[str, Sample]]:
@@ -141,16 +150,12 @@ def _named(rule: Rule) -> Iterator[str]:
             yield from (word, f"{word}x")  # such as mcp__server__.*
 
 
-def _wants(group: Selection, index: int, tool: str, arguments: object) -> bool:
-    call = ToolCall(tool=tool, arguments=arguments, meta=_SESSION)  # type: ignore[arg-type]
+def _wants(group: Selection, index: int, tool: str, arguments: Any) -> bool:
+    call = ToolCall(tool=tool, arguments=arguments, meta=_SESSION)
     return index in group.chosen(call, group.facts())[1]
 
 
-def _first(tools: list[tuple[str, Sample]]) -> tuple[str, object]:
-    return tools[0][0], tools[0][1].harmful
-
-
-def _shown(tool: str, arguments: object) -> str:
+def _shown(tool: str, arguments: Any) -> str:
     text = f"{tool} {json.dumps(arguments)}"
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 

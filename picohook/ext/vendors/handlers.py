@@ -18,7 +18,6 @@ from ...errors import HookError, HookReplyError, HookTimeoutError
 from ...hooks.queued_events import QueuedEventsHook
 from ...model.decisions import APPROVE, CONTINUE, Continue, Deny, Modify
 from ...model.payloads import Finish, Prompt, ToolCall
-from ...model.trail import Notes
 from ...process.environment import environment
 from ...process.runner import Runner
 from ...process.threads import FileThreads
@@ -27,10 +26,10 @@ from ...wire.text import explain
 from ..prompt.model import ModelOfHook, problem_with_model
 from ..prompt.model_prompt import ModelPrompt
 from .contract import HandlerAnswer, HandlerResult
-from .file_text import file_text
 from .http import filled, post
 from .output import UnreadableError
-from .session_env import SessionEnv
+from .surroundings import MOST_SESSIONS, SessionEnv, file_text
+from .vendor import let_pass, notes_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Collection, Sequence
@@ -40,13 +39,12 @@ if TYPE_CHECKING:
     from ...model.decisions import Decision
     from ...model.events import Event
     from ...model.payloads import Payload
+    from ...model.trail import Notes
     from .contract import Facts, GroupAnswer, HandlerInput
     from .spec import GroupSpec, Handler
 
 SESSION = str(uuid.uuid4())
 """The session's id where a payload has none."""
-MOST_SESSIONS = 4096
-"""The number of sessions that are remembered, so that each begins once."""
 MOST_LATE = 64
 """The number of texts of handlers in the background that are kept for the next prompt."""
 DAY = 86_400.0
@@ -99,8 +97,8 @@ class HandlersHook(QueuedEventsHook):
         self._begun: OrderedDict[str, None] = OrderedDict()
         self._blocks: OrderedDict[str, _Blocks] = OrderedDict()
         """The turns that handlers kept from ending."""
-        self._late: deque[tuple[str, Notes]] = deque(maxlen=MOST_LATE)
-        """Texts for the next prompt, each with its session."""
+        self._late: deque[tuple[str, HandlerAnswer]] = deque(maxlen=MOST_LATE)
+        """Answers whose texts come with the next prompt, each with its session."""
         self._background: anyio.abc.TaskGroup | None = None
         self._not_begun: list[tuple[int, HandlerInput, str]] = []
         """The handlers that matched before the task began that runs them in the background."""
@@ -118,12 +116,12 @@ class HandlersHook(QueuedEventsHook):
     async def handle(self, question: Question[Any]) -> Decision:
         payload, stage = question.payload, question.stage
         late = self._late_notes(payload) if isinstance(payload, Prompt) and self._group.has_background else None
-        if not self._happens(payload):
-            return CONTINUE if late is None else Continue(notes=late)
-        facts = self._facts(self._blocks.get(self._key(payload), _NOT_BLOCKED).total)
-        handler_input, indexes = self._group.chosen(payload, facts)
+        handler_input, indexes = None, list[int]()
+        if self._happens(payload):
+            facts = self._facts(self._blocks.get(self._key(payload), _NOT_BLOCKED).total)
+            handler_input, indexes = self._group.chosen(payload, facts)
         if handler_input is None or not indexes:
-            return CONTINUE if late is None else Continue(notes=late)
+            return let_pass(late)
         answers, handler_input = await self._ask(
             indexes, handler_input, question.begun, question.deadline, payload.meta.session_key
         )
@@ -245,16 +243,9 @@ class HandlersHook(QueuedEventsHook):
         return decision
 
     def _late_notes(self, payload: Payload) -> Notes | None:
-        mine = [notes for session, notes in self._late if session == payload.meta.session_key]
-        if not mine:
-            return None
-        for _ in range(len(self._late)):
-            session, notes = self._late.popleft()
-            if session != payload.meta.session_key:
-                self._late.append((session, notes))
-        contexts = (notes.additional_context for notes in mine)
-        messages = (notes.system_message for notes in mine)
-        return Notes("\n".join(filter(None, messages)), "\n\n".join(filter(None, contexts)))
+        mine = [answer for session, answer in self._late if session == payload.meta.session_key]
+        self._late = deque((one for one in self._late if one[0] != payload.meta.session_key), MOST_LATE)
+        return notes_of(mine, "\n\n")
 
     # How handlers run.
 
@@ -328,7 +319,7 @@ class HandlersHook(QueuedEventsHook):
             )
         context = "\n\n".join(filter(None, (answer.context, answer.reason if answer.verdict == "deny" else "")))
         if context or answer.message:
-            self._late.append((session, Notes(answer.message, context)))
+            self._late.append((session, HandlerAnswer(context=context, message=answer.message)))
 
     def _decoded(self, index: int, result: HandlerResult) -> HandlerAnswer:
         rule = self._group.handlers[index].rule

@@ -30,8 +30,7 @@ from picohook.config.dialects import name_of
 from picohook.errors import HookCrashedError, HookReplyError, HookTimeoutError
 from picohook.ext.vendors.contract import Facts, Rule
 from picohook.ext.vendors.dialects import vendor_named
-from picohook.ext.vendors.file_text import file_text
-from picohook.ext.vendors.session_env import MOST_SESSIONS, SessionEnv
+from picohook.ext.vendors.surroundings import MOST_SESSIONS, SessionEnv, file_text
 from picohook.model.decisions import CONTINUE
 from picohook.projects import layers
 from picohook.projects.trust import covered

@@ -9,8 +9,7 @@ from gates import tried
 
 from picohook import foreign_hooks
 from picohook.cli.doctor.findings import Level
-from picohook.ext.vendors.gates import tools_of
-from picohook.ext.vendors.samples import SAMPLES
+from picohook.ext.vendors.gates import SAMPLES, tools_of
 from picohook.ext.vendors.tools import TOOLS
 
 WRONG_FIELD = "jq -e .toolInput.command >/dev/null || { echo no >&2; exit 2; }"

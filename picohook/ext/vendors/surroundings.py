@@ -1,9 +1,13 @@
-"""Environment variables that handlers set for later handlers of the same file and session."""
+"""What handlers get beside the event: the text of a file, and variables that handlers of the same file have set."""
 
 from __future__ import annotations
 
+import errno
 from collections import OrderedDict
 from typing import TYPE_CHECKING
+
+from ...errors import HookCrashedError
+from ...wire.regular_files import read_regular
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -11,6 +15,19 @@ if TYPE_CHECKING:
     from ...hooks.base import HostServices
 
 MOST_SESSIONS = 4096
+_WITHOUT_TEXT = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EINVAL})
+"""The errors for a path that leads to no regular file."""
+
+
+def file_text(path: str, limit: int) -> str:
+    """The text of a regular file of at most `limit` bytes; empty without a file. Raises `HookCrashedError` for another."""
+    try:
+        return read_regular(path, limit).decode("utf-8", "replace")
+    except (OSError, ValueError) as error:
+        if isinstance(error, OSError) and error.errno in _WITHOUT_TEXT:
+            return ""
+        why = getattr(error, "strerror", None) or error
+        raise HookCrashedError(f"the file that it is asked about cannot be read: {why}") from None
 
 
 class SessionEnv:
