@@ -16,7 +16,7 @@ from .errors import PicohookError
 from .model.stages import STAGES
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+    from collections.abc import AsyncIterator, Callable, Mapping
     from types import TracebackType
     from typing import Self
 
@@ -158,11 +158,7 @@ def _pieces_in_thread(complete: Callable[[Any], Any]) -> Callable[[Any], AsyncIt
             yield answer
             return
         with closing(answer) if hasattr(answer, "close") else nullcontext():
-            while (piece := await _in_thread(_next_of)(answer)) is not None:
+            while (piece := await _in_thread(lambda pieces: next(pieces, None))(answer)) is not None:
                 yield piece
 
     return pieces
-
-
-def _next_of(pieces: Iterator[Any]) -> Any:
-    return next(pieces, None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from picohook.cli.commands.new import _DECIDED, _READ_ONLY, _listed, _place, contents, render
+from picohook.cli.commands.new import _DECIDED, _READ_ONLY, _TEMPLATES, _listed, contents, render
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES = {
@@ -26,7 +26,7 @@ def example(name: str, template: str, run: str) -> str:
     """Returns the larger hook of a template: a gate, a tool for the model, and a redactor."""
     what = "A review gate, a tool plugin and a redactor in one hook"
     values = {"name": name, "what": what, "read_only": _listed([*_READ_ONLY, "get_weather"]), "run": run}
-    return render((_place(".") / template).read_text(encoding="utf-8"), ("example", *_DECIDED), values, {"others": []})
+    return render((_TEMPLATES / template).read_text(encoding="utf-8"), ("example", *_DECIDED), values, {"others": []})
 
 
 def texts() -> dict[Path, str]:

@@ -4,6 +4,7 @@ import gc
 import io
 import os
 import sys
+from collections.abc import Callable
 from importlib import import_module
 from typing import Annotated, Any, Literal
 
@@ -35,33 +36,11 @@ OWN = {
 }
 """The commands in `commands/`, each with the first line of its help."""
 
-ORDER = (
-    "new",
-    "check",
-    "doctor",
-    "list",
-    "call",
-    "run",
-    "trust",
-    "approvals",
-    "grants",
-    "serve",
-    "worker",
-    "mcp",
-    "shim",
-    "drill",
-    "guard",
-    "explain",
-    "control",
-    "top",
-    "trace",
-    "replay",
-    "history",
-    "audit",
-    "conformance",
-    "probe",
-    "schema",
-    "extensions",
+ORDER = tuple(
+    """
+    new check doctor list call run trust approvals grants serve worker mcp shim drill guard explain control top trace replay
+    history audit conformance probe schema extensions
+    """.split()  # noqa: SIM905 - thirty lines otherwise
 )
 """The order in which a newcomer needs the commands. Those of other packages follow."""
 
@@ -76,25 +55,12 @@ class LazyCommand(Command):
     """A command's name and summary. Its module is imported when its arguments are read."""
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
-        name = str(self.name)
-        command = load_command(name)
+        command = load_command(str(self.name))
         own = {flag for param in command.params for flag in param.opts}
         # Other packages are looked at only for an option that the command lacks, and for its help.
         lacks = any(one.startswith("--") and one.partition("=")[0] not in own for one in args) or "-h" in args
-        every = extensions.every if lacks else extensions.every_built_in
-        added: dict[str, Option | Keyword] = {}
-        for key, option in every("options").items():
-            of, _, flag = key.rpartition(" ")
-            if of == name:
-                added[flag] = option
-        starts, reads = (getattr(command.callback, mark, False) for mark in ("starts_hooks", "reads_files"))
-        if starts or reads:
-            flags = {
-                f"--{key.replace('_', '-')}": keyword
-                for key, keyword in every("keywords").items()
-                if keyword.help and (reads if keyword.part is None else starts)
-            }
-            added = {flag: keyword for flag, keyword in flags.items() if flag not in own} | added
+        added = _added_options(command, extensions.every if lacks else extensions.every_built_in)
+        added = {flag: option for flag, option in added.items() if flag not in own}
         given: dict[str, Any] = {}
         KEYWORDS.clear()
         GIVEN.clear()
@@ -102,12 +68,26 @@ class LazyCommand(Command):
         context = command.make_context(info_name, args, parent, **extra)
         for flag, value in given.items():
             option = added[flag]
-            if isinstance(option, Keyword):
+            if isinstance(option, Option):
+                option.use.load()(context, value)
+            else:
                 kept = GIVEN if option.part is None else KEYWORDS
                 kept[flag.removeprefix("--").replace("-", "_")] = value
-            else:
-                option.use.load()(context, value)
         return context
+
+
+def _added_options(command: Any, every: Callable[[str], dict[str, Any]]) -> dict[str, Option | Keyword]:
+    """Returns the options that extensions have for a command, by their flags. `every` returns a field of all their rows."""
+    added: dict[str, Option | Keyword] = {}
+    for key, keyword in every("keywords").items():
+        mark = "reads_files" if keyword.part is None else "starts_hooks"
+        if keyword.help and getattr(command.callback, mark, False):
+            added[f"--{key.replace('_', '-')}"] = keyword
+    for key, option in every("options").items():
+        of, _, flag = key.rpartition(" ")
+        if of == command.name:
+            added[flag] = option
+    return added
 
 
 def _parameter(flag: str, option: Option | Keyword, given: dict[str, Any]) -> Any:
@@ -119,9 +99,10 @@ def _parameter(flag: str, option: Option | Keyword, given: dict[str, Any]) -> An
 
     def command(value: Any = None) -> None: ...
 
-    many = isinstance(option, Option) and option.many
-    kind: Any = list[str] if many else str if option.metavar else bool
-    if isinstance(option, Keyword) and option.choices:
+    kind: Any = str if option.metavar else bool
+    if isinstance(option, Option) and option.many:
+        kind = list[str]
+    elif isinstance(option, Keyword) and option.choices:
         kind = Literal[option.choices]
     declared = typer.Option(
         flag, help=option.help, callback=take, expose_value=False, show_default=False, metavar=option.metavar or None
@@ -173,7 +154,7 @@ app = App(
 )
 
 
-def _version(wanted: bool) -> None:
+def _print_version(wanted: bool) -> None:
     if wanted:
         output.verbatim(f"picohook {VERSION}")
         raise typer.Exit
@@ -181,8 +162,10 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def _picohook(
-    verbose: Verbose = False,
-    version: bool = typer.Option(False, "--version", is_eager=True, callback=_version, help="Print the version."),
+    _verbose: Verbose = False,
+    _version: bool = typer.Option(
+        False, "--version", is_eager=True, callback=_print_version, help="Print the version."
+    ),
 ) -> None:
     """Start the hooks of an AI agent, ask them in order, and show what they decide.
 
@@ -190,7 +173,6 @@ def _picohook(
 
     Exit codes: 0 ok, 1 failed, 2 wrong usage, 128 and more ended by a signal.
     """
-    del verbose, version
 
 
 def run() -> None:

@@ -1,13 +1,14 @@
 """The base of the commands: the class that shows their help, and the options that several commands have."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import typer
 from typer.core import TyperCommand
 
+from ..config.problems import meant, quoted
 from ..wire.did_you_mean import file_meant
 from .log import verbose
 
@@ -87,6 +88,13 @@ def require_file(named: Path) -> Path:
         near = file_meant(str(named))
         raise typer.BadParameter(f"there is no file {named}" + (f": did you mean {near}?" if near else ""))
     return named
+
+
+def require_known(names: Collection[str], known: Collection[str], hint: str) -> None:
+    """Raise `typer.BadParameter` for a name that is not known. `hint` is the option that has it."""
+    for name in names:
+        if name not in known:
+            raise typer.BadParameter(f"there is no {quoted(name)} ({meant(name, known)})", param_hint=hint)
 
 
 def seconds(least: float) -> Callable[[str | float], float]:

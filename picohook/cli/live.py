@@ -24,17 +24,13 @@ Row = Mapping[str, str]
 
 def begin(*, plain: bool) -> None:
     """Let signals that end the program restore the terminal. Raises `typer.BadParameter` if a live view has none."""
-    if not (plain or _is_terminal()):
+    is_terminal = sys.stdout.isatty() and os.environ.get("TERM") not in {"dumb", "unknown", "", None}
+    if not (plain or is_terminal):
         raise typer.BadParameter("a live view needs a terminal: use --once or --json")
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(
-                number, lambda number, _: sys.exit(128 + number)
-            )  # raised as an exception, so that the terminal is restored
-
-
-def _is_terminal() -> bool:
-    return sys.stdout.isatty() and os.environ.get("TERM") not in {"dumb", "unknown", "", None}
+            # Raised as an exception, so that the terminal is restored.
+            signal.signal(number, lambda number, _: sys.exit(128 + number))
 
 
 @contextlib.contextmanager

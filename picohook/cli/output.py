@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import sys
@@ -89,10 +88,10 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: Col
 
 def show(what: Any, *, cut: bool = False) -> None:
     """Print an object that rich can render."""
-    renderer = _console()
-    renderer.file = rendered = io.StringIO()
-    renderer.print(what, no_wrap=cut, overflow="ellipsis" if cut else None)
-    text = rendered.getvalue()
+    renderer = console()
+    with renderer.capture() as rendered:
+        renderer.print(what, no_wrap=cut, overflow="ellipsis" if cut else None)
+    text = rendered.get()
     if renderer.color_system is None:
         text = "\n".join(row.rstrip() for row in text.split("\n"))
     _write(text)
@@ -116,9 +115,8 @@ def _write(text: str) -> None:
         if isinstance(failure, BrokenPipeError):
             from typer import Exit  # rarely needed
 
-            raise Exit(
-                1
-            ) from None  # the reader has gone, and that is no error of anything else that is read or written
+            # The reader has gone, and that is no error of anything else that is read or written.
+            raise Exit(1) from None
         raise PicohookError(f"standard output cannot be written: {failure.strerror}") from None
 
 
@@ -127,12 +125,8 @@ def _is_terminal() -> bool:
 
 
 @cache
-def _console() -> Console:
-    return console()
-
-
 def console() -> Console:
-    """Make a console for stdout. Only a terminal has colour and a width."""
+    """The console for stdout. Only a terminal has colour and a width."""
     from rich.console import Console
 
     terminal = _is_terminal()

@@ -22,7 +22,7 @@ from ..model.spec import Settings
 from ..model.stages import STAGES, Stage
 from ..protocol.codec import encode
 from ..wire import words
-from ..wire.regular_files import read_open
+from ..wire.regular_files import read_rest
 from . import output
 
 if TYPE_CHECKING:
@@ -168,20 +168,16 @@ def complaint(error: ConfigError) -> str:
 
 def read_source(name: str) -> bytes:
     """Returns the content of a file, or of standard input for `-`. Raises `typer.BadParameter` if it is too long for a line."""
-    descriptor = open_source(name)
     try:
-        return read_open(descriptor, words.MAX_LINE)
+        return read_rest(open(open_source(name), "rb"), words.MAX_LINE)
     except OSError as error:
         raise _unreadable(name, error) from None
-    finally:
-        if descriptor:
-            os.close(descriptor)
 
 
 def open_source(name: str) -> int:
     """Open a file, or standard input for `-`. Opening a named pipe waits for its writer."""
     try:
-        descriptor = 0 if name == "-" else os.open(name, os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = os.dup(0) if name == "-" else os.open(name, os.O_RDONLY | os.O_CLOEXEC)
         if stat.S_ISDIR(os.fstat(descriptor).st_mode):
             raise IsADirectoryError(errno.EISDIR, "it is a directory")
         return descriptor

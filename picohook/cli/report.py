@@ -1,5 +1,6 @@
 """The report of `picohook conformance` and `picohook probe --show`."""
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
@@ -67,25 +68,18 @@ def _show(report: Report) -> None:
 
 def _summary(report: Report) -> Iterator[tuple[str, str]]:
     for level in manifest.LEVELS:
-        of_level = [one for one in report.results if one.requirement.level == level]
-        again = sum(bool(one.same_as) for one in of_level)
-        failed = sum(one.status == FAIL for one in of_level) - again
-        held, skipped, untried = (sum(one.status == status for one in of_level) for status in (PASS, SKIP, UNTRIED))
-        more = f" ({again} more for the same cause)" if again else ""
-        if of_level:
-            rest = f", {untried} not tried" if untried else ""
-            yield f"{level}: {held} hold, {failed} do not{more}, {skipped} skipped{rest}", ""
-    for said, names in _untried(report).items():
+        of_level = (one for one in report.results if one.requirement.level == level)
+        counts = Counter("again" if one.same_as else one.status for one in of_level)
+        more = f" ({counts['again']} more for the same cause)" if counts["again"] else ""
+        rest = f", {counts[UNTRIED]} not tried" if counts[UNTRIED] else ""
+        if counts:
+            yield f"{level}: {counts[PASS]} hold, {counts[FAIL]} do not{more}, {counts[SKIP]} skipped{rest}", ""
+    untried: dict[str, list[str]] = {}
+    for one in report.results:
+        if one.status == UNTRIED:
+            untried.setdefault(one.said, []).append(one.requirement.id)
+    for said, names in untried.items():
         yield f"not tried, since {said}: {', '.join(names)}", "bold yellow"
     if not report.complete:
         yield "This report is not complete: the host did not close the probe's input, or has not yet.", "bold yellow"
     yield ("conforming", "bold green") if report.ok else ("not conforming", "bold red")
-
-
-def _untried(report: Report) -> dict[str, list[str]]:
-    """Returns the requirements that were not tried, by the reason."""
-    found: dict[str, list[str]] = {}
-    for one in report.results:
-        if one.status == UNTRIED:
-            found.setdefault(one.said, []).append(one.requirement.id)
-    return found

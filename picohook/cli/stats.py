@@ -17,7 +17,12 @@ def show(status: HostStatus) -> None:
     stages = [(hook.name, stage, counts) for hook in status.hooks for stage, counts in hook.stages.items()]
     if stages:
         rows = [
-            (name, stage, *(str(counts[key]) for key in _COUNTS.values()), _causes(counts))
+            (
+                name,
+                stage,
+                *(str(counts[key]) for key in _COUNTS.values()),
+                ", ".join(f"{times} {cause}" for cause, times in counts["failures"].items()) or "0",
+            )
             for name, stage, counts in stages
         ]
         output.table(("hook", "stage", *_COUNTS, "failed"), rows, numbers=_COUNTS)
@@ -61,7 +66,3 @@ def ago(seconds: float) -> str:
         if seconds >= 2 * size:
             return f"{seconds // size:.0f} {unit}"
     return f"{seconds:.0f} s"
-
-
-def _causes(counts: dict[str, Any]) -> str:
-    return ", ".join(f"{count} {cause}" for cause, count in counts["failures"].items()) or "0"

@@ -109,16 +109,12 @@ def _sentence(
 
 def _as_json(value: Any) -> str:
     """A value of a JSON document, with its type."""
-    match value:
-        case dict():
-            return "an object"
-        case list() | tuple():
-            return "a list"
-        case str():
-            return f"the string {quoted(value)}"
-        case None | bool():
-            return quoted(value)
-    return f"the number {quoted(value)}"
+    if isinstance(value, dict | list | tuple):
+        return "an object" if isinstance(value, dict) else "a list"
+    kind = (
+        "the string " if isinstance(value, str) else "" if value is None or isinstance(value, bool) else "the number "
+    )
+    return kind + quoted(value)
 
 
 _EXPECTED = {

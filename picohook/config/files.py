@@ -8,19 +8,16 @@ import os
 import stat
 from typing import TYPE_CHECKING, Any
 
-from ..errors import ConfigError, Problem
 from ..wire import written_files
 from ..wire.did_you_mean import file_meant
-from ..wire.regular_files import open_regular, read_open, too_large
-from ..wire.text import escape
+from ..wire.regular_files import open_regular, read_rest
+from .problems import Problems
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from ..wire.written_files import Place
-    from .problems import Problems
-
 
 MOST_BYTES_OF_FILE = 1 << 20
 """The most bytes that a configuration may have."""
@@ -30,15 +27,11 @@ def read(path: Path, problems: Problems, most: int = MOST_BYTES_OF_FILE) -> byte
     """Returns the file's bytes. Raises `ConfigError`. Checks and reads the same open file, even if it is replaced meanwhile."""
     try:
         descriptor, status = open_regular(path)
-        try:
-            for who, hint in strangers(status):
-                problems.add("", who, hint)
-            problems.check()
-            if status.st_size > most:
-                raise too_large(most)
-            return read_open(descriptor, most)
-        finally:
-            os.close(descriptor)
+        for who, hint in strangers(status):
+            problems.add("", who, hint)
+        data = read_rest(os.fdopen(descriptor, "rb"), most)
+        problems.check()
+        return data
     except FileNotFoundError:
         near = file_meant(os.fspath(path))
         problems.fail("", "there is no such file", f"did you mean {near}?" if near else "")
@@ -56,7 +49,7 @@ def place(path: Path) -> Iterator[Place]:
         with written_files.place(path, own=True, make=0o700) as found:
             yield found
     except OSError as error:
-        raise ConfigError([Problem(escape(str(path)), "", f"cannot be written: {error.strerror}")]) from None
+        Problems(str(path)).fail("", f"cannot be written: {error.strerror}")
 
 
 def replace(path: Path, document: Any) -> None:

@@ -33,12 +33,23 @@ _LOADERS = frozenset(
 _LOADER_PREFIXES = ("LD_", "DYLD_", "BASH_FUNC_", "LUA_INIT_", "LUA_PATH_", "LUA_CPATH_")
 
 
-def check_name(name: str, problems: Problems, at: KeyPath) -> None:
-    """Check that a hook's name can be shown."""
+def check_hook(
+    name: str, table: Mapping[str, Any], problems: Problems, at: KeyPath, *, found: bool, also: tuple[str, ...] = ()
+) -> None:
+    """Check that a hook's name can be shown, that each event kind exists or begins with one of `also`, and its environment."""
     if not name.strip() or escape(name) != name:
         problems.add(at, f"{quoted(name)} cannot be a hook's name", "give it one that can be read and shown")
     elif name.endswith(OF_SESSION):
         problems.add(at, f"only the names of a session's own hooks end in {OF_SESSION}", "give it another name")
+    kinds = table.get("observe")
+    for index, kind in enumerate(kinds if isinstance(kinds, list) else ()):
+        if isinstance(kind, str) and kind not in EVENTS and not kind.startswith(also):
+            known = words.RUNTIME_KINDS if "." in kind else words.EVENT_KINDS
+            hint = "it is a stage: name it in stages" if kind in STAGES else meant(kind, known)
+            problems.add((*at, "observe", index), f"{quoted(kind)} is not an event kind", hint)
+    check_env(table.get("env"), problems, (*at, "env"), found=found)
+    if "\0" in str(table.get("dir")):
+        problems.add((*at, "dir"), "holds a NUL character")
 
 
 def check_given(
@@ -58,15 +69,6 @@ def check_given(
         problems.add(at, f"is never asked and never told: it has neither {stages} nor observe", meant(None, known))
 
 
-def check_observe(kinds: Any, problems: Problems, at: KeyPath, *, also: tuple[str, ...] = ()) -> None:
-    """Check that every event kind exists, or begins with one of `also`."""
-    for index, kind in enumerate(kinds if isinstance(kinds, list) else ()):
-        if isinstance(kind, str) and kind not in EVENTS and not kind.startswith(also):
-            known = words.RUNTIME_KINDS if "." in kind else words.EVENT_KINDS
-            hint = "it is a stage: name it in stages" if kind in STAGES else meant(kind, known)
-            problems.add((*at, index), f"{quoted(kind)} is not an event kind", hint)
-
-
 def check_env(env: Any, problems: Problems, at: KeyPath, *, found: bool) -> None:
     """Check that the names are valid. A configuration that was found may set none that decides what code a program loads."""
     for name, value in env.items() if isinstance(env, dict) else ():
@@ -78,9 +80,3 @@ def check_env(env: Any, problems: Problems, at: KeyPath, *, found: bool) -> None
                 "cannot be set by a configuration that was found: it decides what code a program loads",
                 "name the configuration: --config FILE",
             )
-
-
-def check_dir(directory: Any, problems: Problems, at: KeyPath) -> None:
-    """Check that the directory can be a path."""
-    if isinstance(directory, str) and "\0" in directory:
-        problems.add(at, "holds a NUL character")

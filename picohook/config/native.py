@@ -9,33 +9,20 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ConfigDict, Field, create_model
 
 from .. import extensions
-from ..model.spec import (
-    KINDS,
-    Contain,
-    HookSpec,
-    OnFailure,
-    ProcessSession,
-    RespondRule,
-    RestartPolicy,
-    Seconds,
-    Settings,
-    Timeouts,
-)
+from ..model.spec import KINDS, HookSpec, RestartPolicy, Settings, Timeouts
 from .checks import A_TABLE_EACH, validate
-from .hook_checks import EVENTS, STAGES, check_dir, check_env, check_given, check_name, check_observe
+from .hook_checks import EVENTS, STAGES, check_env, check_given, check_hook
 from .problems import dotted, quoted
 from .warnings import unused_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
     from pathlib import Path
 
     from .document import Config
     from .problems import KeyPath, Problems
     from .table import Table
 
-# The defaults. Neither is validated, because that would build its model.
-_HOOK, _TIMEOUTS = HookSpec.model_construct(), Timeouts.model_construct()
 _TIMES = {
     "observer_timeout": "observer",
     "interceptor_timeout": "interceptor",
@@ -46,31 +33,13 @@ _TIMES = {
 _SAME = ("on_failure", "respond", "inherit_env", "max_line_bytes", "grace", "contain", "session")
 
 
-class Defaults(Settings):
+class _Shared(Settings):
     """Settings for hooks that do not set them."""
 
-    observer_timeout: Seconds = Field(
-        default=_TIMEOUTS.observer, description="Seconds to wait for an event to be written."
-    )
-    interceptor_timeout: Seconds = Field(
-        default=_TIMEOUTS.interceptor, description="Seconds for one question to an interceptor."
-    )
-    approval_timeout: Seconds = Field(
-        default=_TIMEOUTS.approval, description="Seconds for one question to an approver."
-    )
-    hello_timeout: Seconds = Field(default=_TIMEOUTS.hello, description="Seconds from a hook's start to its hello.")
-    chain_budget: Seconds = Field(
-        default=_TIMEOUTS.chain, description="Seconds for all interceptors of one stage together."
-    )
-    on_failure: OnFailure = _HOOK.on_failure
-    respond: RespondRule = _HOOK.respond
     env: dict[str, str] = Field(default_factory=dict, description="Added to each hook's own, which wins.")
-    inherit_env: bool | tuple[str, ...] = _HOOK.inherit_env
-    restart: RestartPolicy = Field(default_factory=RestartPolicy)
-    max_line_bytes: int = Field(default=_HOOK.max_line_bytes, ge=1)
-    grace: Seconds = _HOOK.grace
-    contain: Contain = _HOOK.contain
-    session: ProcessSession = _HOOK.session
+    restart: RestartPolicy = Field(
+        default_factory=RestartPolicy, description=HookSpec.model_fields["restart"].description
+    )
 
     @property
     def timeouts(self) -> Timeouts:
@@ -79,16 +48,27 @@ class Defaults(Settings):
 
     def fold(self, hook: HookSpec) -> dict[str, Any]:
         """The settings that this hook takes from here."""
-        fields = type(hook).model_fields
-        own = {
-            name for name in _SAME if fields[name].default != HookSpec.model_fields[name].default
-        }  # those of its kind
+        fields, usual = type(hook).model_fields, HookSpec.model_fields
+        own = {name for name in _SAME if fields[name].default != usual[name].default}  # of its kind
         if hook.guard:
             own.add("on_failure")
         names = self.model_fields_set - hook.model_fields_set - own
         taken = {name: getattr(self, name) for name in _SAME if name in names}
         restart = self.restart.model_dump(exclude_unset=True) | hook.restart.model_dump(exclude_unset=True)
         return taken | {"env": self.env | hook.env, "restart": RestartPolicy(**restart)}
+
+
+_FIELDS = {name: Timeouts.model_fields[of] for name, of in _TIMES.items()}
+_FIELDS |= {name: HookSpec.model_fields[name] for name in _SAME}
+if TYPE_CHECKING:
+    Defaults = _Shared
+else:
+    Defaults = create_model(
+        "Defaults",
+        __base__=_Shared,
+        __doc__=_Shared.__doc__,
+        **{name: (field.annotation, field) for name, field in _FIELDS.items()},
+    )
 
 
 class NativeFile(Settings):
@@ -119,18 +99,24 @@ def read(document: dict[str, Any], problems: Problems, config: Config) -> Config
     # Each table of a hook is checked as one of its kind.
     given = {**document, "hooks": {}} if isinstance(tables, dict) else document
     file = validate(_file_with(tuple(kinds.items())), given, problems)
-    hooks = {name: _hook(name, table, problems) for name, table in _table(tables).items()}
-    _check(file, document, problems, found=config.found)
+    if file is not None and not document.keys() - {"defaults"}:
+        problems.add("", "has no hooks", "a hook is a table [hooks.NAME] with a command, and stages or observe")
+    defaults = document.get("defaults")
+    check_env(
+        defaults.get("env") if isinstance(defaults, dict) else None, problems, ("defaults", "env"), found=config.found
+    )
+    tables = tables if isinstance(tables, dict) else {}
+    hooks = {name: _hook(name, table, problems, found=config.found) for name, table in tables.items()}
     if file is None or problems.found:
         return config
-    file = file.model_copy(update={"hooks": hooks})
-    directory = config.path.parent
+    enabled = {name: hook for name, hook in hooks.items() if hook is not None and hook.enabled}
+    unused = ((name, warning) for name, hook in enabled.items() for warning in unused_settings(hook, tables[name]))
     config = replace(
         config,
-        hooks=tuple(_hooks(file, directory)),
-        key_paths={name: dotted(("hooks", name)) for name in file.hooks},
+        hooks=tuple(_placed(name, hook, file.defaults, config.path.parent) for name, hook in enabled.items()),
+        key_paths={name: dotted(("hooks", name)) for name in hooks},
         timeouts=file.defaults.timeouts,
-        warnings=tuple(_warnings(file, document)),
+        warnings=tuple(f"{dotted(('hooks', name))}.{warning}" for name, warning in unused),
     )
     return _with_tables(config, file, kinds, problems)
 
@@ -178,68 +164,38 @@ def _with_tables(config: Config, file: NativeFile, kinds: Mapping[str, type[Tabl
     return config
 
 
-def _hook(name: str, table: Any, problems: Problems) -> HookSpec | None:
-    if isinstance(table, dict):
-        return validate(HookSpec.with_keys(table), table, problems, ("hooks", name))
-    problems.add(("hooks", name), f"must be a table of keys and values, not {quoted(table)}", A_TABLE_EACH)
-    return None
+def _hook(name: str, table: Any, problems: Problems, *, found: bool) -> HookSpec | None:
+    """The hook of a table. The table itself is checked, too. So a wrong type in one key does not hide mistakes in others."""
+    at: KeyPath = ("hooks", name)
+    if not isinstance(table, dict):
+        problems.add(at, f"must be a table of keys and values, not {quoted(table)}", A_TABLE_EACH)
+        check_hook(name, {}, problems, at, found=found)
+        return None
+    kind = HookSpec.with_keys(table)
+    hook = validate(kind, table, problems, at)
+    check_hook(name, table, problems, at, found=found)
+    for key in kind.SET_ELSEWHERE.keys() & table.keys():
+        problems.add((*at, key), f"cannot be set in a file: {kind.SET_ELSEWHERE[key]}", "leave it out")
+    if table.keys() <= kind.model_fields.keys():  # otherwise the missing key may only be misspelt
+        kinds = (*KINDS, *(kind.model_fields.keys() - HookSpec.model_fields.keys()))
+        usual = kind.model_fields["stages"].default  # a kind may be for one stage
+        check_given({"stages": usual or None, **table}, problems, at, kinds=kinds)
+    stages = table["stages"] if isinstance(table.get("stages"), list) else []
+    for index, stage in enumerate(stages[: 2 * len(STAGES)]):  # a longer list names a stage twice, or an unknown one
+        if stage in stages[:index]:
+            problems.add((*at, "stages", index), f"{quoted(stage)} is named twice")
+    if table.get("guard") is True and "before_tool" not in stages and all(stage in STAGES for stage in stages):
+        problems.add((*at, "guard"), "has no effect: its stages do not name before_tool")
+    return hook
 
 
-def _hooks(file: NativeFile, directory: Path) -> Iterator[HookSpec]:
-    """Yields the hooks that are enabled, each with the settings that it takes from elsewhere."""
-    for name, hook in file.hooks.items():
-        if hook.enabled:
-            settings = {**file.defaults.fold(hook), "name": name}
-            yield _placed(hook.model_copy(update=settings), directory)
-
-
-def _warnings(file: NativeFile, document: Mapping[str, Any]) -> Iterator[str]:
-    for name, hook in file.hooks.items():
-        if hook.enabled:
-            for warning in unused_settings(hook, document["hooks"][name]):
-                yield f"{dotted(('hooks', name))}.{warning}"
-
-
-def _placed(hook: HookSpec, directory: Path) -> HookSpec:
+def _placed(name: str, hook: HookSpec, defaults: Defaults, directory: Path) -> HookSpec:
+    """The hook with the settings that it takes from elsewhere."""
     command = hook.command
     if command and "/" in command[0]:
         command = (str(directory / command[0]), *command[1:])
-    return hook.model_copy(update={"command": command, "dir": str(directory / (hook.dir or ""))})
-
-
-def _check(file: NativeFile | None, document: Mapping[str, Any], problems: Problems, *, found: bool) -> None:
-    """Check the document itself. So a wrong type in one key does not hide mistakes in others."""
-    has_others = file is None or document.keys() - NativeFile.model_fields.keys()
-    if "hooks" not in document and not has_others:
-        problems.add("", "has no hooks", "a hook is a table [hooks.NAME] with a command, and stages or observe")
-    check_env(_table(document.get("defaults")).get("env"), problems, ("defaults", "env"), found=found)
-    for name, table in _table(document.get("hooks")).items():
-        at: KeyPath = ("hooks", name)
-        check_name(name, problems, at)
-        if not isinstance(table, dict):
-            continue
-        kind = HookSpec.with_keys(table)
-        for key in kind.SET_ELSEWHERE.keys() & table.keys():
-            problems.add((*at, key), f"cannot be set in a file: {kind.SET_ELSEWHERE[key]}", "leave it out")
-        if table.keys() <= kind.model_fields.keys():  # otherwise the missing key may only be misspelt
-            kinds = (*KINDS, *(kind.model_fields.keys() - HookSpec.model_fields.keys()))
-            usual = kind.model_fields["stages"].default  # a kind may be for one stage
-            check_given({"stages": usual or None, **table}, problems, at, kinds=kinds)
-        check_observe(table.get("observe"), problems, (*at, "observe"))
-        check_env(table.get("env"), problems, (*at, "env"), found=found)
-        check_dir(table.get("dir"), problems, (*at, "dir"))
-        stages = table["stages"] if isinstance(table.get("stages"), list) else []
-        for index, stage in enumerate(
-            stages[: 2 * len(STAGES)]
-        ):  # a longer list names a stage twice, or an unknown one
-            if stage in stages[:index]:
-                problems.add((*at, "stages", index), f"{quoted(stage)} is named twice")
-        if table.get("guard") is True and "before_tool" not in stages and all(stage in STAGES for stage in stages):
-            problems.add((*at, "guard"), "has no effect: its stages do not name before_tool")
-
-
-def _table(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
+    own = {"name": name, "command": command, "dir": str(directory / (hook.dir or ""))}
+    return hook.model_copy(update=defaults.fold(hook) | own)
 
 
 def schema() -> dict[str, Any]:
@@ -261,15 +217,10 @@ def schema() -> dict[str, Any]:
         left_out |= {*kind.SET_ELSEWHERE}
     for key in left_out:
         del hook["properties"][key]
-    for key, shared in made["$defs"]["Defaults"]["properties"].items():
-        shared.setdefault("description", hook["properties"].get(key, {}).get("description"))
     hook["properties"]["observe"]["items"] = {"enum": sorted(EVENTS)}
     hook["properties"]["command"]["minItems"] = 1
     hook["anyOf"] = [{"required": [key], "properties": {key: {"minItems": 1}}} for key in ("stages", "observe")]
     kinds = extensions.every("kinds").items()
     hook["anyOf"] += [{"required": [key]} for key, kind in kinds if kind.load().model_fields["stages"].default]
-    made["anyOf"] = [
-        {"required": ["hooks"]},
-        *({"required": [key]} for key in tables),
-    ]
+    made["anyOf"] = [{"required": [key]} for key in ("hooks", *tables)]
     return made

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -11,7 +12,7 @@ from ..wire.did_you_mean import nearest
 from ..wire.text import cut, escape
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
 KeyPath = tuple[str | int, ...]
 
@@ -23,9 +24,9 @@ _SHOWN = 400
 
 @dataclass(slots=True)
 class Problems:
-    """The mistakes of one file, as they are found."""
+    """The mistakes of one file, or of several, as they are found."""
 
-    file: str
+    file: str = ""
     found: list[Problem] = field(default_factory=list)
 
     def add(self, at: KeyPath | str, message: str, hint: str = "") -> None:
@@ -35,17 +36,25 @@ class Problems:
             Problem(escape(self.file), *(cut(escape(cut(text, _SHOWN)), _SHOWN) for text in (where, message, hint)))
         )
         if len(self.found) >= MOST_PROBLEMS:
-            raise ConfigError(self.found)
+            self.check()
 
     def fail(self, at: KeyPath | str, message: str, hint: str = "") -> NoReturn:
         """Add a mistake that ends the reading. Raises `ConfigError`."""
         self.add(at, message, hint)
         raise ConfigError(self.found)
 
-    def check(self) -> None:
-        """Raise `ConfigError` if there are any."""
+    @contextlib.contextmanager
+    def gathered(self) -> Iterator[None]:
+        """Add the mistakes that the block raises, and go on after it."""
+        try:
+            yield
+        except ConfigError as error:
+            self.found += error.problems
+
+    def check(self, kind: type[ConfigError] = ConfigError) -> None:
+        """Raise `ConfigError`, or another `kind` of it, if there are any."""
         if self.found:
-            raise ConfigError(self.found)
+            raise kind(self.found)
 
 
 def dotted(path: KeyPath) -> str:

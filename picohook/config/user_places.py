@@ -6,8 +6,7 @@ import os
 import pwd
 from pathlib import Path
 
-from ..errors import ConfigError, Problem
-from ..wire.text import escape
+from .problems import Problems
 
 
 def configuration() -> Path:
@@ -39,7 +38,7 @@ def home() -> str:
 
 def _absolute(path: Path, variables: str) -> Path:
     """The path. A relative one would lie in the working directory, whose files are not the user's own."""
-    if path.is_absolute() and os.environ.get("HOME") != "":
-        return path
-    message = f"your own configuration cannot be found: {variables} does not name a directory by its whole path"
-    raise ConfigError([Problem(escape(str(path)), "", message, f"set {variables.rsplit(maxsplit=1)[-1]}")])
+    if not path.is_absolute() or os.environ.get("HOME") == "":
+        message = f"your own configuration cannot be found: {variables} does not name a directory by its whole path"
+        Problems(str(path)).fail("", message, f"set {variables.rsplit(maxsplit=1)[-1]}")
+    return path

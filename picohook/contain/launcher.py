@@ -19,7 +19,6 @@ import anyio
 
 from ..process.kill import KILL_WAIT, kill_pidfd, stop_in_steps
 from . import limits
-from .launch_request import launch_error, launch_request, launcher_ended
 from .launcher_start import (
     CLOSE_WAIT,
     TierUnavailableError,
@@ -31,11 +30,11 @@ from .launcher_start import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from ..observe.log import Log
     from ..process.plan import Plan
-    from ..process.spawn import SpawnedProcess, Streams
+    from ..process.spawn import Streams
     from ..transport.reactor import Reactor, Waiter
 
 READY_WAIT = 10.0
@@ -55,11 +54,11 @@ class Launcher:
         self._reactor = reactor
         self._log = log
         self._ids = count(1)
-        self._processes: dict[int, LaunchedProcess] = {}
+        self.processes: dict[int, LaunchedProcess] = {}
         self._starts = anyio.Semaphore(STARTS_AT_ONCE, fast_acquire=True)
         self._ready_by = reactor.now() + READY_WAIT
         self._decided = anyio.Event()
-        self._unable, self._lasting = "", False
+        self._unable: TierUnavailableError | None = None
         self._ended = anyio.Event()
         check_available(tier)
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -91,25 +90,23 @@ class Launcher:
                 raise TimeoutError
             self.kill()
             raise TierUnavailableError("the launcher did not start in time")
-        if self._unable:
-            raise TierUnavailableError(self._unable, lasting=self._lasting)
+        if self._unable is not None:
+            raise self._unable
 
-    async def launch(
-        self, plan: Plan, streams: Streams, deadline: float, rows: list[limits.Row] | None = None, group: str = ""
+    async def spawn(
+        self, plan: Plan, streams: Streams, deadline: float, rows: Sequence[limits.Row] = (), group: str = ""
     ) -> LaunchedProcess:
         """Start a process as `Spawner.spawn` does, with resource limits and a control group."""
         mark = 0 if self.tier == "namespace" else new_mark()
-        request = launch_request(plan, mark, rows or [], group)
+        request = _request(plan, mark, rows, group)
         async with self._starts:
-            if self.gone:
-                raise launcher_ended()
             number = next(self._ids)
-            process = self._processes[number] = LaunchedProcess(self, self._reactor, number, mark, group)
+            process = self.processes[number] = LaunchedProcess(self, self._reactor, number, mark, group)
             try:
                 descriptors = streams if plan.program is None else (*streams, plan.program.descriptor)
                 self._request_start(number, request, descriptors)
             except OSError:
-                del self._processes[number]
+                del self.processes[number]
                 raise
             try:
                 failure = await process.begun.wait(deadline)
@@ -120,10 +117,6 @@ class Launcher:
         if failure is not None:
             raise failure
         return process
-
-    async def spawn(self, plan: Plan, streams: Streams, deadline: float) -> SpawnedProcess:
-        """Start a process without limits."""
-        return await self.launch(plan, streams, deadline)
 
     async def aclose(self) -> None:
         """Stop it, and with it all remaining processes of its hooks."""
@@ -156,10 +149,6 @@ class Launcher:
         if os.getpid() == self._owner:
             kill_pidfd(self._pidfd)
 
-    def forget(self, number: int) -> None:
-        """Drop a process that has ended."""
-        self._processes.pop(number, None)
-
     def _request_start(self, number: int, request: dict[str, Any], descriptors: tuple[int, ...]) -> None:
         file = os.memfd_create("picohook request")
         try:
@@ -170,7 +159,7 @@ class Launcher:
 
     def _send(self, text: str, fds: tuple[int, ...] = ()) -> None:
         if self.gone or os.getpid() != self._owner:
-            raise launcher_ended()
+            raise _launcher_ended()
         rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, struct.pack(f"{len(fds)}i", *fds))] if fds else []
         try:
             self._socket.sendmsg([text.encode()], rights)
@@ -178,7 +167,7 @@ class Launcher:
             self.kill()
             raise
         except OSError as error:
-            raise launcher_ended() if error.errno == errno.EPIPE else OSError(errno.EAGAIN, error.strerror) from None
+            raise _launcher_ended() if error.errno == errno.EPIPE else OSError(errno.EAGAIN, error.strerror) from None
 
     def _receive(self) -> None:
         while not self.gone and os.getpid() == self._owner:
@@ -200,17 +189,17 @@ class Launcher:
         verb, _, rest = text.partition(" ")
         if verb in {"ready", "unable"}:
             if verb == "unable":
-                self._unable, self._lasting = rest, True
+                self._unable = TierUnavailableError(rest, lasting=True)
             elif rest.strip():
                 self._log.info("containment", tier=self.tier, note=rest.strip())
             self._decided.set()
             return
         number, *values = rest.split()
-        process = self._processes[int(number)]
+        process = self.processes[int(number)]
         if verb == "started":
             process.has_begun(int(values[0]), fds[0] if fds else -1)
         elif verb == "failed":
-            process.has_failed(launch_error(int(values[0]), values[1]))
+            process.has_failed(_error(int(values[0]), values[1]))
         elif verb == "ended":
             process.has_ended(int(values[0]))
             if values[1] != "0":
@@ -219,9 +208,9 @@ class Launcher:
     def _lost(self) -> None:
         """Handle its end: it ended by itself, or was killed."""
         if not self._decided.is_set():
-            self._unable = "the launcher ended at its start"
+            self._unable = TierUnavailableError("the launcher ended at its start")
             self._decided.set()
-        if not self._unable:
+        if self._unable is None:
             self._log.error("the launcher ended: its hooks end too, and are started again by another one", pid=self.pid)
         self._leave()
 
@@ -231,7 +220,7 @@ class Launcher:
         self._reactor.release(self._socket.fileno())
         self._socket.close()
         self._reactor.on_readable(self._pidfd, self._reap)
-        for process in list(self._processes.values()):
+        for process in list(self.processes.values()):
             process.was_orphaned()
 
     def _reap(self) -> None:
@@ -299,7 +288,7 @@ class LaunchedProcess:
 
             kill_marked({self._mark})
         if self._pidfd < 0:
-            self.has_failed(launcher_ended())
+            self.has_failed(_launcher_ended())
         else:
             kill_pidfd(self._pidfd)
             self._reactor.on_readable(self._pidfd, self._is_dead)
@@ -314,5 +303,45 @@ class LaunchedProcess:
         if self._pidfd >= 0:
             os.close(self._pidfd)
             self._pidfd = -1
-        self._launcher.forget(self._number)
+        self._launcher.processes.pop(self._number, None)
         self.over.set()
+
+
+def _request(plan: Plan, mark: int, rows: Sequence[limits.Row], group: str) -> dict[str, Any]:
+    """The request for a launcher. Raises `ValueError` for an argument or variable that no process can have."""
+    argv = [os.fsencode(argument) for argument in plan.argv]
+    env = {os.fsencode(name): os.fsencode(value) for name, value in plan.env.items()}
+    if any(b"\0" in text for text in (*argv, *env, *env.values())):
+        raise ValueError("embedded null byte")
+    if any(not name or b"=" in name for name in env):
+        raise ValueError("illegal environment variable name")
+    cwd = plan.cwd
+    if cwd is None:
+        with suppress(OSError):  # the host's directory may be gone; the launcher is still in it
+            cwd = os.getcwd()
+    return {
+        "argv": argv,
+        "env": env,
+        "cwd": None if cwd is None else os.fsencode(cwd),
+        "mark": mark,
+        "limits": list(rows),
+        "cgroup": group,
+        "by_descriptor": plan.program is not None,
+        "own_session": plan.session == "own",
+        "own_users": any(row[0] == "processes" for row in rows),
+    }
+
+
+def _error(number: int, step: str) -> OSError:
+    """The error for a start that failed with this errno at this step."""
+    why = os.strerror(number)
+    if step == "dir":
+        why = f"its directory: {why}"
+    elif step not in {"exec", "spawn"}:
+        why = f"its limit on {step}: {why}"
+    return OSError(number, why)
+
+
+def _launcher_ended() -> OSError:
+    """The error for a start whose launcher ended. A later start may succeed."""
+    return OSError(errno.EAGAIN, "its launcher ended")

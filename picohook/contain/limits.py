@@ -38,11 +38,6 @@ def rows(limits: Limits) -> list[Row]:
     return [(name, number, value, value + more) for name, number, value, more in wanted if value is not None]
 
 
-def process_rows(count: int) -> list[Row]:
-    """The limit on processes, for a hook with its own user namespace."""
-    return [("processes", resource.RLIMIT_NPROC, count, count)]
-
-
 def counts_by_namespace() -> bool:
     """Whether RLIMIT_NPROC applies to this user, and counts only the processes of a user namespace."""
     release = re.match(r"(\d+)\.(\d+)", os.uname().release)

@@ -61,22 +61,24 @@ class Sandboxes:
             key = kind, spawner, network
             if key not in self._tried:
                 words = _KINDS[kind](["/"], [], network=network, directory=None)
-                self._tried[key] = await _run((*words, *_NOTHING[kind]), spawner, deadline)
+                command = (*words, *_NOTHING[kind])
+                self._tried[key] = "it is not installed"
+                if os.path.isabs(command[0]):
+                    plan = Plan(command, os.environ, None)
+                    self._tried[key] = await why_it_fails(plan, spawner, deadline, TRY_WAIT)
             return self._tried[key]
 
 
-async def _run(command: tuple[str, ...], spawner: Spawner, deadline: float) -> str:
-    """The reason why a command fails; empty if it succeeds. The command should end at once."""
-    if not os.path.isabs(command[0]):
-        return "it is not installed"
+async def why_it_fails(plan: Plan, spawner: Spawner, deadline: float, wait: float) -> str:
+    """The reason why a process fails; empty if it succeeds. It should end at once, and is killed after `wait` seconds."""
     ended = anyio.Event()
     null = os.open(os.devnull, os.O_RDWR)
     readable, writable = os.pipe()
     try:
-        process = await spawner.spawn(Plan(command, os.environ, None), (null, null, writable), deadline)
+        process = await spawner.spawn(plan, (null, null, writable), deadline)
         process.when_ended(ended.set)
         try:
-            with anyio.move_on_after(TRY_WAIT):
+            with anyio.move_on_after(wait):
                 await ended.wait()
         finally:
             await stop_in_steps(process, ended, [])

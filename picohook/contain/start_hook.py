@@ -77,7 +77,9 @@ def become_hook(request: dict[str, Any], descriptors: list[int], report: int) ->
             os.setpgid(0, 0)
         for number, fd in enumerate(descriptors[:3]):
             os.dup2(fd, number)
-        default_signals()
+        for number in IGNORED:
+            _signal.signal(number, _signal.SIG_DFL)
+        _signal.pthread_sigmask(_signal.SIG_SETMASK, ())
         if request["mark"]:
             _, most = resource.getrlimit(RLIMIT_LOCKS)
             # If the host is itself a hook, the hard limit keeps that hook's mark: this process belongs to both.
@@ -110,10 +112,3 @@ def become_hook(request: dict[str, Any], descriptors: list[int], report: int) ->
 def error_number(error: Exception) -> int:
     """The errno of an error."""
     return errno.ENOMEM if isinstance(error, MemoryError) else getattr(error, "errno", None) or errno.EINVAL
-
-
-def default_signals() -> None:
-    """Reset the signals that are ignored or blocked."""
-    for number in IGNORED:
-        _signal.signal(number, _signal.SIG_DFL)
-    _signal.pthread_sigmask(_signal.SIG_SETMASK, ())

@@ -5,6 +5,7 @@ Calls do not pass through here. A hook's start takes one message to a launcher a
 
 from __future__ import annotations
 
+import resource
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, Literal
 
@@ -72,7 +73,7 @@ class Containment:
                     plan, argv=(*prefix, *plan.argv), program=None
                 )  # the sandbox finds the program by its path
             if isinstance(spawner, Launcher):
-                process: SpawnedProcess = await spawner.launch(plan, streams, deadline, rows, group)
+                process: SpawnedProcess = await spawner.spawn(plan, streams, deadline, rows, group)
             else:
                 process = await spawner.spawn(plan, streams, deadline)
         except BaseException:
@@ -116,8 +117,9 @@ class Containment:
         if tier == "group":
             raise NotAvailableError("limits need a launcher, and the containment `group` has none")
         rows = limits.rows(plan.limits)
-        if plan.limits.processes is None:
+        most = plan.limits.processes
+        if most is None:
             return "", rows
         if tier == "namespace" and limits.counts_by_namespace():
-            return "", [*rows, *limits.process_rows(plan.limits.processes)]
-        return limits.make_group(plan.limits.processes), rows
+            return "", [*rows, ("processes", resource.RLIMIT_NPROC, most, most)]
+        return limits.make_group(most), rows

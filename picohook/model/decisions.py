@@ -203,22 +203,20 @@ class Outcome(Generic[P_co]):
 
     def wire(self, *, payload: bool = True) -> dict[str, Any]:
         """The plain JSON form, with the payload or without it."""
-        shown: dict[str, Any] = {"stage": self.stage, "action": self.action}
-        if payload:
-            shown["payload"] = self.payload.wire()
-        if self.approved is not None:
-            shown["approved"] = self.approved
-        if self.result is not None:
-            shown["result"] = self.result.wire()
-        if self.feedback:
-            shown["feedback"] = self.feedback
-        shown["reason"] = self.reason
-        if (safe := self.reason_for_llm) != self.reason:
-            shown["reason_for_llm"] = safe
-        if self.severity:
-            shown["severity"] = self.severity
-        shown["trail"] = [entry.wire() for entry in self.trail]
-        return shown
+        safe = self.reason_for_llm
+        shown: dict[str, Any] = {
+            "stage": self.stage,
+            "action": self.action,
+            "payload": self.payload.wire() if payload else None,
+            "approved": self.approved,
+            "result": None if self.result is None else self.result.wire(),
+            "feedback": self.feedback or None,
+            "reason": self.reason,
+            "reason_for_llm": None if safe == self.reason else safe,
+            "severity": self.severity or None,
+            "trail": [entry.wire() for entry in self.trail],
+        }
+        return {name: value for name, value in shown.items() if value is not None}
 
     @property
     def stage_trail(self) -> StageTrail:

@@ -51,8 +51,6 @@ PYTHON = Language({r"\Z": r"\z", r"\<": "<", r"\>": ">", r"\b]": r"\x08", "{,": 
 class Expression:
     """An expression in the words of a language; without one, in the engine's own."""
 
-    __slots__ = ("_parts", "_size", "problem")
-
     def __init__(self, pattern: str, language: Language | None = None, *, whole: bool = False) -> None:
         """With `whole`, the expression has to match the whole text. Never raises."""
         self.problem = ""

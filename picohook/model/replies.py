@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..wire import words
 from ..wire.answer_fields import json_type, understand
-from ..wire.answer_form import fold_case
+from ..wire.answer_form import fold_case, lower
 from ..wire.did_you_mean import action_meant
 from ..wire.text import cut
 from .decisions import (
@@ -87,7 +87,7 @@ def plain_decision(stage: Stage[Any], action: str, reason: str) -> Decision | No
     return kind(reason=reason)
 
 
-_OF_APPROVALS = frozenset({"action", "grant", "reason", "severity"})
+_OF_APPROVALS = frozenset({"approved", "action", "grant", "reason", "severity"})
 MAX_SEVERITY = 32
 """The most bytes of a severity."""
 
@@ -98,23 +98,19 @@ def _denial(answer: Mapping[str, Any], notes: Notes | None = None) -> Deny:
 
 
 def _read_approval(answer: dict[str, Any]) -> Decision:
-    others = [name for name in answer if name != "approved" and str(name).lower() == "approved"]
-    if others and "approved" in answer:
-        raise ValueError(f"`approved` is there twice: as `approved` and as `{_shown_name(others[0])}`")
+    other = next((name for name in answer if name != "approved" and lower(name) == "approved"), None)
     answer = fold_case(answer, _OF_APPROVALS)
     action = answer.get("action")
     if action not in (None, "", words.CONTINUE):  # it may be unhashable
         raise ValueError(f"an approval has no action, and this one has {shown(action)}")
-    if others:
-        if all(answer[name] is False for name in others):
-            return _denial(answer)
-        raise ValueError(f"the answer has no `approved`, and `{_shown_name(others[0])}` is not a yes")
     approved = answer.get("approved")
+    if approved is False:
+        return _denial(answer)
+    if other is not None:
+        raise ValueError(f"the answer has no `approved`, and `{other}` is not a yes")
     if approved is True:
         grant = _object(answer, "grant")
         return APPROVE if grant is None else Approve(grant=grant)
-    if approved is False:
-        return _denial(answer)
     if "approved" not in answer:
         raise ValueError("the answer has no `approved`")
     raise ValueError(f"`approved` is {shown(approved)}, and only true is a yes")
@@ -212,23 +208,20 @@ def objects_in(answer: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
 
 def text_in(answer: Mapping[str, Any], key: str, limit: int | None = words.MAX_REASON) -> str:
     """A text field of an answer, cut to `limit` bytes; empty if it is absent. Raises `ValueError` if it is not a text."""
-    value = answer.get(key)
-    if value is None:
-        return ""
-    if not isinstance(value, str):
-        raise ValueError(f"`{key}` is {json_type(value)}, not a string")
+    value: str = _field(answer, key, str, "a string") or ""
     return value if limit is None else cut(value, limit)
 
 
 def _object(answer: Mapping[str, Any], key: str) -> dict[str, Any] | None:
+    found: dict[str, Any] | None = _field(answer, key, dict, "an object")
+    return found
+
+
+def _field(answer: Mapping[str, Any], key: str, kind: type, what: str) -> Any:
     value = answer.get(key)
-    if value is None or isinstance(value, dict):
+    if value is None or isinstance(value, kind):
         return value
-    raise ValueError(f"`{key}` is {json_type(value)}, not an object")
-
-
-def _shown_name(name: object) -> str:
-    return cut(str(name), 80)
+    raise ValueError(f"`{key}` is {json_type(value)}, not {what}")
 
 
 def shown(value: object) -> str:

@@ -51,11 +51,8 @@ def _check_globs(globs: tuple[str, ...]) -> tuple[str, ...]:
         steps = glob.split("/")
         if {"", ".", ".."} & set(steps) or "\0" in glob:
             raise ValueError('must be globs relative to the project, such as "hooks/*.py"')
-        if (
-            len(glob) > LONGEST_GLOB
-            or steps.count("**") > MOST_DEEP
-            or any("**" in step and step != "**" for step in steps)
-        ):
+        is_mixed = any("**" in step and step != "**" for step in steps)
+        if len(glob) > LONGEST_GLOB or steps.count("**") > MOST_DEEP or is_mixed:
             raise ValueError('must be simple globs, with "**" at most twice, and for whole directories')
     return globs
 
@@ -173,21 +170,17 @@ class Parts(Settings):
 
     def along_with(self, other: Parts) -> Parts:
         """Returns the settings for two hooks that are asked together: the larger values."""
-        return Parts(
-            characters=max(self.characters, other.characters),
-            interval=max(self.interval, other.interval),
-            window=max(self.window, other.window),
-        )
+        return Parts(**{name: max(value, getattr(other, name)) for name, value in self})
 
 
 class Timeouts(Settings):
     """Timeouts in seconds: the defaults for hooks that do not set their own."""
 
-    observer: Seconds = Field(default=0.5, description="How long an awaited event may take to be written.")
-    interceptor: Seconds = Field(default=5.0, description="One question to one interceptor.")
-    approval: Seconds = Field(default=60.0, description="One question to one approver.")
-    hello: Seconds = Field(default=5.0, description="From the start of the process to its answer to hook.hello.")
-    chain: Seconds = Field(default=30.0, description="All interceptors of one stage together.")
+    observer: Seconds = Field(default=0.5, description="Seconds to wait for an event to be written.")
+    interceptor: Seconds = Field(default=5.0, description="Seconds for one question to an interceptor.")
+    approval: Seconds = Field(default=60.0, description="Seconds for one question to an approver.")
+    hello: Seconds = Field(default=5.0, description="Seconds from a hook's start to its hello.")
+    chain: Seconds = Field(default=30.0, description="Seconds for all interceptors of one stage together.")
 
 
 class Service(NamedTuple):

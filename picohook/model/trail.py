@@ -71,23 +71,17 @@ class TrailEntry:
             "duration_ms": round(self.duration * 1000, 3),
             "error": self.error,
         }
-        if self.reason:
-            shown["reason"] = self.reason
-        if self.severity:
-            shown["severity"] = self.severity
-        if self.skipped:
-            shown["skipped"] = True
-        if self.retries:
-            shown["retries"] = self.retries
-        if self.notes is not None:
-            shown["notes"] = self.notes.wire()
-        if self.degraded:
-            shown["degraded"] = self.degraded
-        if self.would:
-            shown["would"] = self.would
-        if self.grant is not None:
-            shown["grant"] = dict(self.grant)
-        return shown
+        more: dict[str, Any] = {
+            "reason": self.reason,
+            "severity": self.severity,
+            "skipped": self.skipped,
+            "retries": self.retries,
+            "notes": self.notes and self.notes.wire(),
+            "degraded": self.degraded,
+            "would": self.would,
+            "grant": self.grant and dict(self.grant),
+        }
+        return shown | {name: value for name, value in more.items() if value not in (None, "", 0)}
 
 
 Trail = tuple[TrailEntry, ...]

@@ -16,8 +16,6 @@ TEXTS = 5
 class _Streak:
     """One kind of failure at one stage."""
 
-    __slots__ = ("counted_as", "ends", "left_out", "recovery_ends", "texts", "times", "why")
-
     def __init__(self) -> None:
         self.ends = self.recovery_ends = float("-inf")
         """The ends of the windows that began with the logged failure and with the logged recovery."""
@@ -35,8 +33,6 @@ class FailureLog:
     A failure is logged at once, unless the same failure was logged within the last minute. Repetitions are counted, and the
     count is logged at the 10th, the 100th and so on, when the hook answers again, and when it ends.
     """
-
-    __slots__ = ("_log", "_streaks", "failing", "last")
 
     def __init__(self) -> None:
         self.failing: set[str] = set()

@@ -40,8 +40,6 @@ LEVELS = ("debug", "info", "warning", "error")
 class Log:
     """A log whose methods never raise. Its constructor raises `PicohookError` if the target is not a logger."""
 
-    __slots__ = ("_failed", "_fields", "_standard", "_target")
-
     def __init__(self, target: Logger | None = None) -> None:
         logger: Any = _STDLIB if target is None else target
         if logger is logging:  # the module logs to the root

@@ -35,20 +35,6 @@ COUNTS_BY_LABEL = {
 class StageMetrics:
     """The metrics of one hook at one stage."""
 
-    __slots__ = (
-        "_fresh",
-        "_other",
-        "_sorted",
-        "_total",
-        "degraded",
-        "failures",
-        "refused_edits",
-        "retries",
-        "severities",
-        "skipped",
-        "would",
-    )
-
     def __init__(self) -> None:
         self._other: defaultdict[str, int] = defaultdict(int)
         """The decisions that did not continue, by action."""
@@ -182,8 +168,6 @@ def _upper_end(bucket: int) -> float:
 
 class HookMetrics:
     """The metrics of one hook at all stages."""
-
-    __slots__ = ("stages",)
 
     def __init__(self) -> None:
         self.stages: defaultdict[str, StageMetrics] = defaultdict(StageMetrics)

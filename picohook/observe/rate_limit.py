@@ -6,8 +6,6 @@ from __future__ import annotations
 class RateLimit:
     """Allows `count` events in a window of time. The first event after a window ends begins the next."""
 
-    __slots__ = ("_count", "_ends", "_left", "_window")
-
     def __init__(self, count: int, window: float) -> None:
         self._count = count
         self._window = window

@@ -202,16 +202,13 @@ def _unclear_command(words: list[str], spec: HookSpec, project: Path) -> str:
             return _unclear_script(words, harmless, spec, project, looks_elsewhere=looks_elsewhere)
     if is_own:
         return _names_more(words[1:], spec, project)
-    if words[0] == "cd" and words[1:] and all(_is_here(word, spec) for word in words[1:]):
-        return ""
+    if words[0] == "cd" and words[1:]:
+        here = os.path.realpath(spec.dir or "")
+        if all(os.path.isabs(one) and os.path.realpath(one) == here for one in words[1:]):
+            return ""
     if "jq" in names and any(map(_MODULES_OF_JQ.match, words[1:])):
         return "jq may read modules"
     return "" if names <= _START_NOTHING else f"{words[0]} may find them by itself"
-
-
-def _is_here(word: str, spec: HookSpec) -> bool:
-    """Whether a path is that of the directory in which the hook runs."""
-    return os.path.isabs(word) and os.path.realpath(word) == os.path.realpath(spec.dir or "")
 
 
 def _unclear_script(
@@ -242,14 +239,12 @@ def _names_more(words: list[str], spec: HookSpec, project: Path) -> str:
                 continue
             module = _join(piece.replace(".", "/"), spec)
             for one in (path, *(module + ending for ending in _MODULES)):
-                if os.path.lexists(one) and (inside(one, project) or _is_around(one, project)):
+                if not os.path.lexists(one):
+                    continue
+                real = os.path.realpath(one)
+                if inside(one, project) or (real != "/" and project.is_relative_to(real)):
                     return f"its argument {word} may mean {os.path.relpath(one, project)}"
     return ""
-
-
-def _is_around(path: str, project: Path) -> bool:
-    real = os.path.realpath(path)
-    return real != "/" and project.is_relative_to(real)
 
 
 def _pieces(word: str) -> set[str]:

@@ -17,14 +17,15 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from ..config import dialects, user_places
 from ..config.load import load
+from ..config.problems import Problems
 from ..config.warnings import warnings
-from ..errors import ConfigError, Problem, TrustError
+from ..errors import Problem, TrustError
 from ..model.spec import Timeouts
 from ..wire.text import escape
 from . import system_layer, trust, trust_store
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from ..config.document import Config
     from ..config.table import Table
@@ -82,14 +83,11 @@ class Layers:
     def require_trust(self) -> None:
         """Raise one `TrustError` with every file that needs trust and has none, or that is trusted and no longer applies."""
         known = trust_store.read() if self.places else {}
-        problems = [*self.missing(known)]
+        problems = Problems(found=[*self.missing(known)])
         for config in (*self.configs, *(one for one in self.aside if str(one.path) in known)):
-            try:
+            with problems.gathered():
                 trust.require_trust(config)
-            except TrustError as error:
-                problems += error.problems
-        if problems:
-            raise TrustError(problems)
+        problems.check(TrustError)
 
     def missing(self, known: Collection[str]) -> Iterator[Problem]:
         """Trusted files that are gone: a project must not lose its hooks because its configuration was removed."""
@@ -122,12 +120,11 @@ def start_of(directory: str | os.PathLike[str] | None = None) -> Path:
     """The real path of the directory from which configurations are looked for. Raises `ConfigError`."""
     try:
         start = Path(os.path.realpath(directory or "."))
-        if start.is_dir():
-            return start
-        why = "there is no such directory"
+        if not start.is_dir():
+            Problems(str(start)).fail("", "there is no such directory")
     except (OSError, ValueError) as error:  # the working directory was removed, or the name holds a NUL character
-        start, why = Path(directory or "."), f"is not a directory that can be used: {error}"
-    raise ConfigError([Problem(escape(str(start)), "", why)])
+        Problems(str(directory or ".")).fail("", f"is not a directory that can be used: {error}")
+    return start
 
 
 def discover(
@@ -144,15 +141,13 @@ def discover(
     mistakes of all files; with `required`, also if no hook is found.
     """
     start = start_of(directory)
-    problems: list[Problem] = []
+    problems = Problems()
     notes = [*_in_home(start)]
     configs: dict[Path, Config] = {}
-    try:
+    with problems.gathered():
         configs |= {config.path: config for config in (system_layer.configs() if system else ())}
-    except ConfigError as error:
-        problems += error.problems
     for project, group in _groups(start, without):
-        try:
+        with problems.gathered():
             for path in _present(group, project, notes):
                 if _real(path) in configs:
                     continue  # in the user's own directory, a file does not count as the project's too, nor in root's
@@ -161,25 +156,17 @@ def discover(
                 place = {"layer": layer, "depth": len(project.parts) if project else 0}
                 hooks = tuple(spec.model_copy(update=place) for spec in config.hooks)
                 configs[config.path] = replace(config, hooks=hooks, layer=layer)
-        except ConfigError as error:
-            problems += error.problems
     aside = [one for one in configs.values() if not one.hooks and dialects.find(one.dialect).all_apply]
     for one in aside:
         del configs[one.path]
-    if not any(config.hooks for config in configs.values()) and not problems:
+    if not any(config.hooks for config in configs.values()) and not problems.found:
         why = "no hook was found for this directory, so nothing is guarded"
-        (problems if required else notes).append(Problem(escape(str(start)), "", why, "picohook new"))
-    if problems:
-        raise ConfigError(dict.fromkeys(problems))
+        (problems.found if required else notes).append(Problem(escape(str(start)), "", why, "picohook new"))
+    problems.found = list(dict.fromkeys(problems.found))
+    problems.check()
     places = tuple(path for project, path in _names(start, without) if project is not None)
     layers = Layers(tuple(configs.values()), aside=tuple(aside), places=places, notes=tuple(notes))
     return replace(layers, hooks=tuple(_joined(layers)))
-
-
-def user_table(key: str) -> tuple[str, Any] | None:
-    """The table of this key in the user's own configuration, with its file. Raises `ConfigError`."""
-    configs = (load(path) for _, group in _groups(None) for path in _present(group, None, []))
-    return next(((str(config.path), config.tables[key]) for config in configs if key in config.tables), None)
 
 
 def project_configs(directory: str | os.PathLike[str]) -> list[Path]:
@@ -266,18 +253,17 @@ def _present(group: list[Path], project: Path | None, notes: list[Problem]) -> l
     if len(present) > 1:
         where = os.path.commonpath(path.parent for path in present)
         names = " and ".join(os.path.relpath(path, where) for path in present)
-        raise ConfigError([Problem(escape(where), "", f"has {names}", "keep one of them")])
+        Problems(where).fail("", f"has {names}", "keep one of them")
     return present
 
 
 def _exists(path: Path) -> bool:
     try:
-        os.lstat(path)
+        return os.lstat(path) is not None
     except (FileNotFoundError, NotADirectoryError):
         return False
     except OSError as error:
-        raise ConfigError([Problem(escape(str(path)), "", f"cannot be looked at: {error.strerror}")]) from None
-    return True
+        Problems(str(path)).fail("", f"cannot be looked at: {error.strerror}")
 
 
 def _stranger(path: Path, project: Path) -> int | None:
@@ -329,9 +315,11 @@ def _table(key: str, before: Sequence[Config]) -> tuple[str, Any] | None:
     It is the table of this file, or else of the nearest file before it. So a project's table counts only for the project's
     own hooks, and those of projects inside it. For a file that the user named, the user's own table comes second.
     """
-    config = before[0]
-    users = user_table(key) if key not in config.tables and config.layer is None else None
-    return users or next(((str(one.path), one.tables[key]) for one in before if key in one.tables), None)
+    file, *others = before
+    users: Iterable[Config] = ()
+    if key not in file.tables and file.layer is None:
+        users = (load(path) for _, group in _groups(None) for path in _present(group, None, []))
+    return next(((str(one.path), one.tables[key]) for one in (file, *users, *others) if key in one.tables), None)
 
 
 def _timeouts(spec: HookSpec, own: Timeouts, common: Timeouts) -> dict[str, Any]:

@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..config.document import Config
-    from ..errors import Problem
     from ..model.spec import HookSpec
     from ..wire.regular_files import Identity
     from .layers import Layers
@@ -45,7 +44,6 @@ class Source:
         self.read_times = 0
         self.fingerprints: dict[str, object] = {}
         """For each hook, its settings, and the state of the project's files that it runs."""
-        self.warnings: tuple[Problem, ...] = ()
         self.layers: Layers
         """The configuration in force: the first one, or that of the last reload."""
 
@@ -67,7 +65,6 @@ class Source:
             spec.name: (spec.fingerprint, [self._stamps[path] for path in scripts[spec.name]]) for spec in layers.hooks
         }
         self._configs |= configs
-        self.warnings = tuple(layers.warnings)
         return layers
 
     def verify(self, spec: HookSpec) -> dict[str, Identity] | None:

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..config.dialects import NATIVE_NAMES
 from ..config.load import load
-from ..errors import ConfigError, Problem
+from ..config.problems import Problems
+from ..errors import Problem
 from ..model.spec import OnFailure
 from ..wire.text import escape
 from . import hook_files
@@ -32,17 +33,14 @@ _ONLY_ROOT = "and only root may be able to change what the system's hooks are"
 
 def configs() -> list[Config]:
     """The configurations, in the order of their names. Raises `ConfigError` with the mistakes of all."""
-    problems: list[Problem] = []
+    problems = Problems()
     found: dict[Path, Config] = {}
     for place in _places():
-        try:
+        with problems.gathered():
             for path in _files(place):
                 config = _read(path)
                 found.setdefault(config.path, config)
-        except ConfigError as error:
-            problems += error.problems
-    if problems:
-        raise ConfigError(problems)
+    problems.check()
     return [*found.values()]
 
 
@@ -61,27 +59,27 @@ def _files(place: Path) -> list[Path]:
     if place == PLACE and not os.path.lexists(place):
         return []
     if not place.is_absolute():
-        raise ConfigError([Problem(escape(str(place)), "", f"is not a whole path, as {VARIABLE} has to be")])
-    _require_root(place)
+        Problems(str(place)).fail("", f"is not a whole path, as {VARIABLE} has to be")
+    Problems(found=[*_not_roots(place)]).check()
     try:
         names = sorted(name for name in os.listdir(place) if not name.startswith("."))
     except OSError as error:
-        raise ConfigError([Problem(escape(str(place)), "", f"cannot be read: {error.strerror}")]) from None
+        Problems(str(place)).fail("", f"cannot be read: {error.strerror}")
     for name in names:
         if name in NATIVE_NAMES and not name.endswith(".toml"):
-            problem = "is not read: the system's configurations are TOML"
-            raise ConfigError([Problem(escape(str(place / name)), "", problem, "write it as *.toml")])
+            why = "is not read: the system's configurations are TOML"
+            Problems(str(place / name)).fail("", why, "write it as *.toml")
     return [place / name for name in names if name.endswith(".toml")]
 
 
 def _read(path: Path) -> Config:
-    _require_root(path)
+    Problems(found=[*_not_roots(path)]).check()
     config = load(path)
     if config.dialect != "native":
-        message = f"is in the format {config.dialect}, and the system's configurations are in picohook's own"
-        raise ConfigError([Problem(escape(str(path)), "", message)])
+        why = f"is in the format {config.dialect}, and the system's configurations are in picohook's own"
+        Problems(str(path)).fail("", why)
     hooks = tuple(map(_strengthened, config.hooks))
-    problems: list[Problem] = []
+    problems = Problems()
     for spec in hooks:
         members = [member.examined for member in spec.members]
         files = [name for one in members for name in (*hook_files.programs(one), *hook_files.arguments(one))]
@@ -92,9 +90,8 @@ def _read(path: Path) -> Config:
         ):
             for problem in _not_roots(Path(place)):
                 at = config.key_paths[spec.name]
-                problems.append(replace(problem, file=escape(str(path)), where=at, message=str(problem), hint=""))
-    if problems:
-        raise ConfigError(problems)
+                problems.found.append(Problem(escape(str(path)), at, str(problem)))
+    problems.check()
     return replace(config, hooks=hooks, layer="system")
 
 
@@ -106,12 +103,6 @@ def _strengthened(spec: HookSpec) -> HookSpec:
     if "guard" not in spec.model_fields_set and "before_tool" in spec.asked_at:
         settings["guard"] = True
     return spec.model_copy(update=settings)
-
-
-def _require_root(path: Path) -> None:
-    """Raise `ConfigError` unless root alone can change a file."""
-    if problems := [*_not_roots(path)]:
-        raise ConfigError(problems)
 
 
 def _not_roots(path: Path) -> Iterator[Problem]:

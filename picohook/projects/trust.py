@@ -168,14 +168,11 @@ def _change(name: str, trusted: Digests, now: Digests) -> str:
 def _digests(config: Config) -> Digests:
     """The digests of the configuration as it was read, and of its project files as they are now."""
     digests = {str(config.path): config.digest}
-    problems: list[Problem] = []
+    problems = Problems()
     for spec in config.hooks:
-        try:
+        with problems.gathered():
             digests |= {name: digest for name, (digest, _) in _look(config, spec).items()}
-        except TrustError as error:
-            problems += error.problems
-    if problems:
-        raise TrustError(problems)
+    problems.check(TrustError)
     return digests
 
 
@@ -228,14 +225,9 @@ def _digest_file(name: str) -> tuple[str, Identity]:
     """The digest of a file, and its identity. The digest includes its real path, on which its imports depend."""
     path = os.path.realpath(name)
     digest = hashlib.sha256(os.fsencode(path) + b"\0")
-    descriptor, _ = open_regular(path)
-    try:
-        left = MOST_SCRIPT + 1
-        while left and (block := os.read(descriptor, min(left, 1 << 20))):
+    with open(open_regular(path)[0], "rb") as file:
+        while block := file.read(1 << 20):
             digest.update(block)
-            left -= len(block)
-        if not left:
-            raise too_large(MOST_SCRIPT)
-        return digest.hexdigest(), identity(os.fstat(descriptor))
-    finally:
-        os.close(descriptor)
+            if file.tell() > MOST_SCRIPT:
+                raise too_large(MOST_SCRIPT)
+        return digest.hexdigest(), identity(os.fstat(file.fileno()))

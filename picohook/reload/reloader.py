@@ -9,9 +9,9 @@ import anyio
 import anyio.to_thread
 
 from ..engine.order import in_order
+from ..engine.status import Reloaded
 from ..engine.tasks import Mounted
 from ..errors import ConfigError, HookCrashedError, Problem
-from .difference import difference
 from .placeholder import Placeholder
 
 if TYPE_CHECKING:
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
     from ..engine.lifecycle import MountedHooks
-    from ..engine.status import Reloaded
     from ..hooks.base import Hook
     from ..model.spec import HookSpec, Timeouts
     from ..projects.layers import Layers
@@ -73,26 +72,29 @@ class Reloader:
             return done
 
     def _warn(self) -> None:
-        for warning in self.source.warnings:
+        for warning in self.source.layers.warnings:
             self._mounted.log.warning("configuration warning", what=str(warning))
 
     async def _take_over(self, layers: Layers, fingerprints: Mapping[str, object]) -> Reloaded:
         wanted = {spec.name: spec.make() for spec in layers.hooks}
         self._check(wanted)
-        change = difference({name: self._configured[name].fingerprint for name in self._running()}, fingerprints)
-        waiting = {name for name in change.new if self._has_to_wait(wanted[name])}
+        before = {name: self._configured[name].fingerprint for name in self._running()}
+        kept = [name for name, one in fingerprints.items() if name in before and before[name] == one]
+        new = [name for name in fingerprints if name not in kept]
+        waiting = {name for name in new if self._has_to_wait(wanted[name])}
         starting: dict[str, Mounted] = {}
         try:
-            for name in change.new:
+            for name in new:
                 if name not in waiting:
                     starting[name] = self._mounted.open(wanted[name])
             failed = {name: why for name, one in starting.items() if (why := await _failure(one.hook))}
-            for name in failed.keys() - set(change.before):
-                _require_optional(wanted[name], failed[name])
+            for name in failed.keys() - before.keys():
+                if wanted[name].spec.required:
+                    raise HookCrashedError(f"hook {name} is required, and did not start: {failed[name]}", hook=name)
             # While hooks started, code may have unmounted some, and mounted others. From here on nothing is awaited.
             self._mounted.require_open()
             running = self._running()
-            staying = {*change.kept, *(failed.keys() & set(change.before))}
+            staying = {*kept, *(failed.keys() & before.keys())}
             for name in staying - running.keys():
                 del wanted[name]
             self._check(wanted)
@@ -105,20 +107,22 @@ class Reloader:
             one.ended.set()
         stay = {name: running[name] for name in staying & running.keys()}
         self._swap(wanted, stay, starting | placeholders, layers.timeouts)
-        new = {name: _Configured(wanted[name], fingerprints[name]) for name in wanted.keys() - staying}
-        self._configured |= {name: new[name] for name in starting.keys() & new.keys()}
-        failed |= await self._fill_all(placeholders, new, running)
-        return change.reloaded(wanted, failed)
-
-    async def _fill_all(
-        self, placeholders: Mapping[str, Mounted], new: Mapping[str, _Configured], running: Mapping[str, Mounted]
-    ) -> dict[str, str]:
-        """Start the hooks that had to wait for their old ones to end. Returns the reason why some did not start, by name."""
+        configured = {name: _Configured(wanted[name], fingerprints[name]) for name in wanted.keys() - staying}
+        self._configured |= {name: configured[name] for name in starting.keys() & configured.keys()}
+        # Hooks that had to wait start now, as their old ones end.
         filling = {
-            name: self._mounted.begin(functools.partial(self._fill, placeholder, new[name], running.get(name)))
+            name: self._mounted.begin(functools.partial(self._fill, placeholder, configured[name], running.get(name)))
             for name, placeholder in placeholders.items()
         }
-        return {name: why for name, service in filling.items() if (why := await service.result())}
+        failed |= {name: why for name, service in filling.items() if (why := await service.result())}
+        stays = {name for name in wanted if name not in failed}
+        return Reloaded(
+            added=tuple(name for name in new if name in stays and name not in before),
+            removed=tuple(name for name in before if name not in wanted),
+            changed=tuple(name for name in new if name in stays and name in before),
+            kept=tuple(name for name in kept if name in wanted),
+            failed=failed,
+        )
 
     def _swap(
         self,
@@ -205,11 +209,6 @@ async def _failure(hook: Hook) -> str | None:
     """The reason why a hook did not start; None if it did."""
     await hook.started()
     return None if hook.error is None else str(hook.error)
-
-
-def _require_optional(hook: Hook, why: str) -> None:
-    if hook.spec.required:
-        raise HookCrashedError(f"hook {hook.name} is required, and did not start: {why}", hook=hook.name)
 
 
 def _without_restart(spec: HookSpec, old: HookSpec) -> HookSpec:

@@ -20,8 +20,6 @@ LONGEST_NAME = 64
 class AnswerForm:
     """The fields that an answer at one stage can have."""
 
-    __slots__ = ("actions", "carries", "editable", "names", "outer", "part", "stage")
-
     def __init__(
         self,
         stage: str,

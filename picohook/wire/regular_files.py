@@ -6,6 +6,10 @@ import errno
 import os
 import stat
 
+TYPE_CHECKING = False  # as in `words`
+if TYPE_CHECKING:
+    from typing import BinaryIO
+
 Identity = tuple[int, ...]
 """One state of a file: its device, inode, size, and the times of its last changes."""
 
@@ -26,26 +30,18 @@ def open_regular(path: str | os.PathLike[str]) -> tuple[int, os.stat_result]:
     return descriptor, status
 
 
-def read_open(descriptor: int, most: int) -> bytes:
-    """The rest of an open file. Raises `OSError`, also if it is more than `most` bytes."""
-    parts, left = [], most + 1
-    while left and (data := os.read(descriptor, min(left, 1 << 20))):
-        parts.append(data)
-        left -= len(data)
-    if not left:
+def read_rest(file: BinaryIO, most: int) -> bytes:
+    """The rest of an open file, which is closed afterwards. Raises `OSError`, also if it is more than `most` bytes."""
+    with file:
+        data = file.read(most + 1)
+    if len(data) > most:
         raise too_large(most)
-    return b"".join(parts)
+    return data
 
 
 def read_regular(path: str | os.PathLike[str], most: int) -> bytes:
     """The bytes of a regular file. Raises `OSError`, also if it has more than `most`."""
-    descriptor, status = open_regular(path)
-    try:
-        if status.st_size > most:
-            raise too_large(most)
-        return read_open(descriptor, most)
-    finally:
-        os.close(descriptor)
+    return read_rest(open(open_regular(path)[0], "rb"), most)
 
 
 def identity(status: os.stat_result) -> Identity:

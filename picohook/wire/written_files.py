@@ -16,7 +16,7 @@ import stat
 import time
 from typing import TYPE_CHECKING
 
-from .regular_files import identity, read_open, require_regular, too_large
+from .regular_files import identity, read_rest, require_regular
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,15 +53,10 @@ class Place:
         status = self._status()
         if status is None:
             return None
-        descriptor = os.open(self._name, os.O_RDONLY | _SAFE, dir_fd=self._directory)
-        try:
-            status = require_regular(os.fstat(descriptor))
+        with open(os.open(self._name, os.O_RDONLY | _SAFE, dir_fd=self._directory), "rb") as file:
+            status = require_regular(os.fstat(file.fileno()))
             self._seen, self.mode = identity(status), status.st_mode & 0o777
-            if status.st_size > most:
-                raise too_large(most)
-            return read_open(descriptor, most)
-        finally:
-            os.close(descriptor)
+            return read_rest(file, most)
 
     def replace(self, data: bytes, *, mode: int | None = None) -> None:
         """Replace the file, or make it. Without a `mode`, its mode and owners stay, and a new file gets those of the umask."""

@@ -202,9 +202,9 @@ def test_all_mistakes_of_a_file_are_reported_at_once(complaints: Complaints) -> 
         f'defaults.grace: {NUMBER} "2s"',
         f"speed: unknown key ({KNOWN})",
         'hooks.a.timout: unknown key (did you mean "timeout"?)',
-        'hooks.c.stages[0]: "approve" is not a stage (did you mean "approve_tool"?)',
         'hooks.a.observe[0]: "turn_strat" is not an event kind (did you mean "turn_start"?)',
         f"hooks.b: {NEITHER}",
+        'hooks.c.stages[0]: "approve" is not a stage (did you mean "approve_tool"?)',
     ]
 
 

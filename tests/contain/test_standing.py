@@ -76,7 +76,7 @@ async def test_after_30_restarts_descriptors_threads_and_zombies_are_what_they_w
         assert standing() == before
         assert threads() <= threads_before
         assert not any(line.alive for line in lines)
-        assert not launcher._processes.keys() - {next(launcher._ids) - 1}
+        assert not launcher.processes.keys() - {next(launcher._ids) - 1}
 
 
 async def test_commands_that_end_at_once_do_not_end_the_launcher(tier):

@@ -36,7 +36,7 @@ def call(
         typer.Option(metavar="JSON|@FILE|-", help="The params: JSON, a file, or - for standard input."),
     ] = "{}",
     as_json: Json = False,
-    verbose: Verbose = False,
+    _verbose: Verbose = False,
 ) -> None:
     """Ask the hooks of one stage, and show what they decide.
 
@@ -45,7 +45,6 @@ def call(
 
     Starts the hooks, asks those of STAGE in order, and stops them. Exits with 0 if there is a decision, even a denial.
     """  # noqa: D301 - click reads a backspace character, not an escape
-    del verbose
     chosen = configured(config)
     question = read_question(stage, params)
 

@@ -1,8 +1,9 @@
 """`picohook check`: find mistakes in a configuration."""
 
+from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -13,9 +14,6 @@ from ...projects.layers import Layers
 from .. import output
 from ..command import App, Json, reads_files
 from ..configuration import AlsoNamed, described, either, missing_script, program, read
-
-if TYPE_CHECKING:
-    from ...config import Config
 
 app = App()
 
@@ -39,114 +37,88 @@ def check(
 
     Shows the program of each hook, and all mistakes. Starts nothing. Exits with 1 if there is a mistake.
     """
-    report = _Report()
+    found, problems, warnings = Layers(), list[Problem](), list[Problem]()
     try:
-        report.take(read(either(config, named), "name one: picohook check FILE"))
+        found = read(either(config, named), "name one: picohook check FILE")
+        warnings += found.warnings
+        problems += _mistaken_order(found)
     except ConfigError as error:
-        report.problems += error.problems
-    report.show(as_json=as_json)
-    if report.problems:
+        problems += error.problems
+    hooks = list(_hooks(found, problems, warnings))
+    if as_json:
+        shown = {"ok": not problems, "configs": [described(one) for one in found.configs], "hooks": hooks}
+        mistakes = {"problems": [asdict(one) for one in problems], "warnings": [asdict(one) for one in warnings]}
+        output.data(shown | mistakes)
+    else:
+        _show(found, hooks, problems, warnings)
+    if problems:
         raise typer.Exit(1)
 
 
-class _Report:
-    """The hooks, problems and warnings of the configuration files."""
+def _mistaken_order(found: Layers) -> Iterator[Problem]:
+    """Yields the mistakes in `after`, each with its key path in its own file."""
+    if not any(spec.after for spec in found.hooks):  # nothing else can fail, and hooks import much
+        return
+    from ...engine.order import in_order  # as the hooks themselves
 
-    def __init__(self) -> None:
-        self.configs: tuple[Config, ...] = ()
-        self.hooks: list[dict[str, Any]] = []
-        self.problems: list[Problem] = []
-        self.warnings: list[Problem] = []
+    try:
+        in_order(spec.make() for spec in found.hooks)
+    except ConfigError as error:
+        paths = (config.key_paths[spec.name] for config in found.configs for spec in config.hooks)
+        keys = {f"hooks.{spec.name}.after": f"{path}.after" for spec, path in zip(found.hooks, paths, strict=True)}
+        yield from (replace(problem, where=keys.get(problem.where, problem.where)) for problem in error.problems)
 
-    def take(self, found: Layers) -> None:
-        """Make the checks that reading the files does not: order, models, programs, trust."""
-        self.configs = found.configs
-        self.warnings += found.warnings
+
+def _hooks(found: Layers, problems: list[Problem], warnings: list[Problem]) -> Iterator[dict[str, Any]]:
+    """Yields the parts of all hooks as JSON. Adds mistakes that reading does not find: models, programs, trust."""
+    hooks = iter(found.hooks)
+    for config in found.configs:
+        if not config.hooks and "model" in config.tables:
+            continue
+        if not config.hooks:
+            why = "it has no hooks" if config.enabled else "hooks.enabled is false: no hook will run"
+            warnings.append(Problem(str(config.path), "", why))
+        for spec in config.hooks:
+            hook, where = next(hooks), config.key_paths[spec.name]
+            service = hook.service()
+            problem = service and service.problem
+            if service and problem and problem not in problems:
+                if service.title:
+                    problems.append(problem)
+                else:  # a program may give its host one
+                    why = f"{problem.message}: a host does not start with it"
+                    warnings.append(replace(problem, where=where, message=why))
+            for member in hook.members:
+                yield _described(member, where, problems, warnings)
         try:
-            if any(spec.after for spec in found.hooks):  # nothing else can fail, and hooks import much
-                from ...engine.order import in_order  # as the hooks themselves
+            trust.require_trust(config)
+        except TrustError as error:
+            warnings += error.problems
 
-                in_order(spec.make() for spec in found.hooks)
-        except ConfigError as error:
-            keys = self._keys(found)
-            self.problems += [
-                replace(problem, where=keys.get(problem.where, problem.where)) for problem in error.problems
-            ]
-        hooks = iter(found.hooks)
-        for config in found.configs:
-            if not config.hooks:
-                if "model" in config.tables:
-                    continue
-                why = "it has no hooks" if config.enabled else "hooks.enabled is false: no hook will run"
-                self.warnings.append(Problem(str(config.path), "", why))
-            for spec in config.hooks:
-                hook, where = next(hooks), config.key_paths[spec.name]
-                self._look_for_service(hook, where)
-                for member in hook.members:
-                    self._resolve(member, where)
-            try:
-                trust.require_trust(config)
-            except TrustError as error:
-                self.warnings += error.problems
 
-    def _look_for_service(self, spec: HookSpec, where: str) -> None:
-        """Look for the service that a hook asks. A program may give its host one, so that none is named is a warning."""
-        service = spec.service()
-        problem = None if service is None else service.problem
-        if service is None or problem is None or problem in self.problems:
-            return
-        if service.title:
-            self.problems.append(problem)
-        else:
-            why = f"{problem.message}: a host does not start with it"
-            self.warnings.append(replace(problem, where=where, message=why))
+def _described(spec: HookSpec, where: str, problems: list[Problem], warnings: list[Problem]) -> dict[str, Any]:
+    found = None
+    try:
+        found = program(spec)
+        if missing := missing_script(spec.examined):
+            warnings.append(Problem(spec.source, where, f"there is no {missing}"))
+    except HookCrashedError as error:
+        problems.append(Problem(spec.source, where, str(error)))
+    service = spec.service()
+    shown = {"name": spec.name, "layer": spec.layer, "source": spec.source, "runs": spec.runs, "program": found}
+    return {**shown, "model": service and (service.title or None), "dir": spec.dir}
 
-    @staticmethod
-    def _keys(found: Layers) -> dict[str, str]:
-        """Returns the key path of each hook's `after` in its file, by the one that `in_order` reports."""
-        specs = [(config, spec) for config in found.configs for spec in config.hooks]
-        return {
-            f"hooks.{there.name}.after": f"{config.key_paths[spec.name]}.after"
-            for there, (config, spec) in zip(found.hooks, specs, strict=True)
-        }
 
-    def _resolve(self, spec: HookSpec, where: str) -> None:
-        file = spec.source
-        found = None
-        try:
-            found = program(spec)
-            missing = missing_script(spec.examined)
-            if missing:
-                self.warnings.append(Problem(file, where, f"there is no {missing}"))
-        except HookCrashedError as error:
-            self.problems.append(Problem(file, where, str(error)))
-        shown = {"name": spec.name, "layer": spec.layer, "source": file}
-        service = spec.service()
-        runs = {"runs": spec.runs, "program": found, "model": service and (service.title or None), "dir": spec.dir}
-        self.hooks.append({**shown, **runs})
-
-    def show(self, *, as_json: bool) -> None:
-        """Print the report."""
-        if as_json:
-            output.data(
-                {
-                    "ok": not self.problems,
-                    "configs": [described(config) for config in self.configs],
-                    "hooks": self.hooks,
-                    "problems": [asdict(problem) for problem in self.problems],
-                    "warnings": [asdict(problem) for problem in self.warnings],
-                }
-            )
-            return
-        if self.hooks:
-            rows = ((hook["name"], hook["program"] or hook["model"] or "-", hook["runs"]) for hook in self.hooks)
-            output.table(("hook", "program", "runs"), rows)
-        for warning in self.warnings:
-            output.warn(str(warning))
-        for problem in self.problems:
-            output.error(str(problem))
-        for config in self.configs:
-            for _, sentence in filter(None, (table.about() for table in config.tables.values())):
-                output.line(f"{config.path}: {sentence}")
-        for config in () if self.problems else self.configs:
-            output.line(f"{config.path}: ok", style="bold green")
+def _show(found: Layers, hooks: list[dict[str, Any]], problems: list[Problem], warnings: list[Problem]) -> None:
+    if hooks:
+        rows = ((hook["name"], hook["program"] or hook["model"] or "-", hook["runs"]) for hook in hooks)
+        output.table(("hook", "program", "runs"), rows)
+    for warning in warnings:
+        output.warn(str(warning))
+    for problem in problems:
+        output.error(str(problem))
+    for config in found.configs:
+        for _, sentence in filter(None, (table.about() for table in config.tables.values())):
+            output.line(f"{config.path}: {sentence}")
+    for config in () if problems else found.configs:
+        output.line(f"{config.path}: ok", style="bold green")

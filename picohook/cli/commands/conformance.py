@@ -3,7 +3,7 @@
 import signal
 import sys
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -13,7 +13,7 @@ from ...errors import PicohookError
 from ...model.stages import STAGES
 from ...protocol.raw_line import RawLine
 from .. import output
-from ..command import App, Json, count, seconds
+from ..command import App, Json, count, require_known, seconds
 from ..report import Junit, conclude, require_writable
 
 app = App()
@@ -68,8 +68,8 @@ def conformance(
     Runs the command a few times, and sends it what good and bad hosts send. Exits with 0 if every MUST holds.
     """  # noqa: D301 - click reads a backspace character, not an escape
     claimed = [stage for stage in stages.replace(",", " ").split() if stage]
-    _known("--only", only or [], manifest.load("hook").ids)
-    _known("--stages", claimed, STAGES)
+    require_known(only or [], manifest.load("hook").ids, "--only")
+    require_known(claimed, STAGES, "--stages")
     if junit is not None:
         require_writable(str(junit), "--junit")
     signal.signal(
@@ -93,9 +93,3 @@ def conformance(
 def _show_lines(lines: Sequence[RawLine]) -> None:
     for line in lines:
         output.show_line(line)
-
-
-def _known(option: str, names: list[str], known: Any) -> None:
-    for name in names:
-        if name not in known:
-            raise typer.BadParameter(f"there is no {name!r} (there are: {', '.join(known)})", param_hint=option)

@@ -5,13 +5,14 @@ import re
 import shlex
 import shutil
 import subprocess
+import tomllib
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
 from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -19,9 +20,9 @@ from ...config.problems import meant, quoted
 from ...errors import PicohookError
 from ...model.stages import STAGES
 from ...wire.text import escape
-from ...wire.written_files import make_directory, open_to_write
+from ...wire.written_files import place
 from .. import output
-from ..command import App, Json
+from ..command import App, Json, require_known
 
 app = App()
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
@@ -29,85 +30,8 @@ _DECIDED = ("before_tool", "approve_tool")
 """The stages at which the new hook can decide something. At all others it answers `continue`."""
 _READ_ONLY = ("read_file", "list_dir", "search")
 """The tools that the new hook approves."""
-_RUNS_TYPESCRIPT = (22, 18)
-"""The first version of Node that runs TypeScript without a compiler."""
-
-
-@dataclass(frozen=True)
-class _Language:
-    name: str
-    source: str
-    """The file with the hook's code."""
-    run: str
-    test: str
-    programs: tuple[str, ...]
-    """The programs it needs on the PATH."""
-    needs: str
-    """Its requirements, for people."""
-    build: str = ""
-
-
-_LANGUAGES = {
-    "python": _Language(
-        "Python",
-        "hook.py",
-        run="python3 hook.py",
-        test="python3 -m unittest",
-        programs=("python3",),
-        needs="Python 3.11 or newer, with picohook in it",
-    ),
-    "node": _Language(
-        "JavaScript",
-        "hook.mjs",
-        run="node hook.mjs",
-        test="node --test",
-        programs=("node",),
-        needs="Node 18 or newer",
-    ),
-    "typescript": _Language(
-        "TypeScript",
-        "hook.mts",
-        run="node dist/hook.mjs",
-        test="node --test dist/hook.test.mjs",
-        programs=("node", "npm"),
-        needs="Node 18 or newer, and npm for the compiler",
-        build="npm install && npx tsc",
-    ),
-    "go": _Language(
-        "Go",
-        "hook.go",
-        run="./hook",
-        test="go test",
-        programs=("go",),
-        needs="Go 1.21 or newer",
-        build="go build",
-    ),
-    "rust": _Language(
-        "Rust",
-        "src/main.rs",
-        run="./target/release/hook",
-        test="cargo test",
-        programs=("cargo",),
-        needs="Rust 1.75 or newer, with cargo",
-        build="cargo build --release",
-    ),
-    "bash": _Language(
-        "bash and jq",
-        "hook.sh",
-        run="bash hook.sh",
-        test="bash test.sh",
-        programs=("bash", "jq"),
-        needs="jq 1.6 or newer",
-    ),
-}
-_TYPESCRIPT_WITHOUT_COMPILER = _Language(
-    "TypeScript",
-    "hook.mts",
-    run="node hook.mts",
-    test="node --test hook.test.mts",
-    programs=("node",),
-    needs="Node 22.18 or newer",
-)
+_TEMPLATES = files("picohook.cli") / "templates"
+_LANGUAGES: dict[str, dict[str, Any]] = tomllib.loads((_TEMPLATES / "languages.toml").read_text(encoding="utf-8"))
 
 
 @app.command()
@@ -131,46 +55,38 @@ def new(
     \b
     picohook new guard --lang go --stages before_tool,approve_tool
     """  # noqa: D301 - click reads a backspace character, not an escape
+    require_known([lang], _LANGUAGES, "--lang")
     language = _language(lang)
     asked_at = _stages(stages)
     directory = Path(os.path.abspath(directory))
-    if not _NAME.fullmatch(directory.name):
+    name = directory.name
+    if not _NAME.fullmatch(name):
         raise typer.BadParameter(
-            f"{quoted(directory.name)} cannot be a hook's name: take letters, digits, - and _", param_hint="DIR"
+            f"{quoted(name)} cannot be a hook's name: take letters, digits, - and _", param_hint="DIR"
         )
-    texts = contents(directory.name, lang, asked_at)
+    texts = contents(name, lang, asked_at)
     _write(directory, texts)
-    made = sorted(texts)
-    for program in language.programs:
+    for program in language["programs"].split():
         if shutil.which(program) is None:
-            output.warn(f"{program} is not on the PATH: the hook needs {language.needs}")
+            output.warn(f"{program} is not on the PATH: the hook needs {language['needs']}")
+    build, test = language["build"], language["test"]
     if as_json:
-        output.data(
-            {
-                "dir": str(directory),
-                "name": directory.name,
-                "language": lang,
-                "stages": asked_at,
-                "files": made,
-                "build": language.build or None,
-                "test": language.test,
-                "run": shlex.split(language.run),
-            }
-        )
+        about = {"dir": str(directory), "name": name, "language": lang, "stages": asked_at, "files": sorted(texts)}
+        output.data({**about, "build": build or None, "test": test, "run": shlex.split(language["run"])})
         return
-    output.line(f"{directory}: a hook in {language.name} for {', '.join(asked_at)}", style="bold green")
-    for name in made:
-        output.line(f"  {name}")
-    output.line("Build and test it:" if language.build else "Test it:")
-    for command in (f"cd {shlex.quote(str(directory))}", language.build, language.test):
-        if command:
-            output.line(f"  {command}")
+    output.line(f"{directory}: a hook in {language['language']} for {', '.join(asked_at)}", style="bold green")
+    steps = ["Build and test it:" if build else "Test it:", f"  cd {shlex.quote(str(directory))}"]
+    for line in (*(f"  {file}" for file in sorted(texts)), *steps, *(f"  {one}" for one in (build, test) if one)):
+        output.line(line)
 
 
-def _language(name: str) -> _Language:
-    if name not in _LANGUAGES:
-        raise typer.BadParameter(f"there is no {quoted(name)} ({meant(name, _LANGUAGES)})", param_hint="--lang")
-    return _TYPESCRIPT_WITHOUT_COMPILER if name == "typescript" and _node() >= _RUNS_TYPESCRIPT else _LANGUAGES[name]
+def _language(name: str) -> dict[str, Any]:
+    """Returns the row of a language, with what differs for the version of Node that is here."""
+    row = {"build": "", **_LANGUAGES[name]}
+    for version, differing in row.pop("since_node", {}).items():
+        if _node() >= tuple(map(int, version.split("."))):
+            row |= differing
+    return row
 
 
 @cache
@@ -186,9 +102,7 @@ def _node() -> tuple[int, ...]:
 def _stages(text: str) -> list[str]:
     """Returns the stages that were named, in the order of a turn."""
     named = text.replace(",", " ").split()
-    for name in named:
-        if name not in STAGES:
-            raise typer.BadParameter(f"there is no {quoted(name)} ({meant(name, STAGES)})", param_hint="--stages")
+    require_known(named, STAGES, "--stages")
     if not named:
         raise typer.BadParameter(f"name one at least ({meant(None, STAGES)})", param_hint="--stages")
     return [stage for stage in STAGES if stage in named]
@@ -199,23 +113,18 @@ def contents(name: str, lang: str, asked_at: list[str]) -> dict[str, str]:
     language = _language(lang)
     others = [stage for stage in asked_at if stage not in _DECIDED]
     values = {
+        **language,
         "name": name,
         "what": f"{name}: a hook for an agent",
         "read_only": _listed(_READ_ONLY),
-        "language": language.name,
-        "source": language.source,
-        "command": _listed(shlex.split(language.run)),
-        "run": language.run,
-        "build": language.build,
-        "test": language.test,
-        "needs": language.needs,
+        "command": _listed(shlex.split(language["run"])),
         "stages": _listed(asked_at),
         "others": _listed(others),
         "others_words": " ".join(others),
     }
-    held = {"first", *asked_at, *(["others"] if others else []), *(["build"] if language.build else [])}
+    held = {"first", *asked_at, *(["others"] if others else []), *(["build"] if language["build"] else [])}
     groups = {"others": [_names_of(stage) for stage in others]}
-    templates = {**_templates(_place("common")), **_templates(_place(lang))}
+    templates = {**_templates(_TEMPLATES / "common"), **_templates(_TEMPLATES / lang)}
     return {
         file: render(template.read_text(encoding="utf-8"), held, values, groups) for file, template in templates.items()
     }
@@ -225,42 +134,26 @@ def _write(directory: Path, texts: Mapping[str, str]) -> None:
     """Write all files, or none."""
     written: list[Path] = []
     try:
-        present = directory.exists()
-        if present and any(directory.iterdir()):
-            raise PicohookError(f"{escape(str(directory))} is not empty: name an empty directory, or a new one")
-        make_directory(directory, 0o755)
-        if not present:
+        if not directory.exists():
             written.append(directory)
+        elif any(directory.iterdir()):
+            raise PicohookError(f"{escape(str(directory))} is not empty: name an empty directory, or a new one")
         for name, text in texts.items():
-            inner = (directory / name).parent  # one level at most
-            if not inner.exists():
-                make_directory(inner, 0o755)
-                written.append(inner)
-            written.append(directory / name)
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-            with open(open_to_write(written[-1], flags, 0o644), "w", encoding="utf-8") as file:
-                file.write(text)
+            file = directory / name
+            written += [file] if file.parent in {directory, *written} else [file.parent, file]
+            with place(file, make=0o755) as made:
+                made.replace(text.encode())
     except OSError as error:
         for path in reversed(written):
-            _remove(path)
+            with suppress(OSError):  # the error that is reported may prevent this too
+                path.rmdir() if path.is_dir() else path.unlink()
         raise PicohookError(f"{escape(str(directory))} cannot be written: {error.strerror}") from None
 
 
-def _remove(path: Path) -> None:
-    try:
-        path.rmdir() if path.is_dir() else path.unlink(missing_ok=True)
-    except OSError:
-        pass  # the error that is reported already may prevent this too
-
-
-def _place(name: str) -> Traversable:
-    return files("picohook.cli") / "templates" / name
-
-
-def _templates(place: Traversable, before: str = "") -> dict[str, Traversable]:
+def _templates(folder: Traversable, before: str = "") -> dict[str, Traversable]:
     """Returns the templates in a directory and below, by the names of the files that are made of them."""
     found: dict[str, Traversable] = {}
-    for entry in place.iterdir():
+    for entry in folder.iterdir():
         if entry.is_dir():
             found |= _templates(entry, f"{before}{entry.name}/")
         else:
@@ -283,7 +176,7 @@ def render(
     template: str,
     held: Collection[str],
     values: Mapping[str, str],
-    groups: Mapping[str, Sequence[Mapping[str, str]]] | None = None,
+    groups: Mapping[str, Sequence[Mapping[str, str]]],
 ) -> str:
     """Returns the text of a template with each `@name@` replaced by its value.
 
@@ -298,7 +191,7 @@ def render(
             block, (word, *names) = "", line.split()
             members = [{}] if word == "@end" or any(name in held for name in names) else []
             if word == "@each":
-                members = (groups or {})[names[0]]
+                members = groups[names[0]]
         else:
             block += line
     return "".join([*made, _filled(block, values)])

@@ -38,7 +38,7 @@ def run(
         bool, typer.Option("--stats", help="At the end, show counts and times of each hook and stage.")
     ] = False,
     as_json: Json = False,
-    verbose: Verbose = False,
+    _verbose: Verbose = False,
 ) -> None:
     """Run a script of stages and events, line by line.
 
@@ -50,7 +50,6 @@ def run(
 
     After a wrong line the others still run. The number of a wrong line is shown, and the exit code is 1.
     """  # noqa: D301 - click reads a backspace character, not an escape
-    del verbose
     descriptor = given.open_source(script)
     work = partial(_run, descriptor, script, as_json)
     good, status = with_hooks(configured(config), work, **KEYWORDS)

@@ -7,7 +7,7 @@ import typer
 
 from ... import config as configs
 from ...config import Config
-from ...errors import ConfigError, Problem
+from ...config.problems import Problems
 from ...projects import layers, system_layer, trust as trusted
 from .. import output
 from ..command import App, Json, require_file
@@ -38,13 +38,23 @@ def trust(
     not covered. A hook whose command does not show its files is refused until `trust` in its settings names them. A
     configuration that is named with --config needs no trust.
     """
-    config = either(config, named)
+    path = either(config, named)
     if remove:
         # The file may be gone while its trust is still stored.
-        for path in [config] if config else _here("name the file: picohook trust --remove FILE"):
-            _remove(path, as_json=as_json)
+        for one in [path] if path else _here("name the file: picohook trust --remove FILE"):
+            was_trusted = trusted.untrust(one)
+            if as_json:
+                output.data({"config": str(one.absolute()), "trusted": False, "was_trusted": was_trusted})
+            else:
+                output.line(f"{one} is no longer trusted" if was_trusted else f"{one} was not trusted")
         return
-    for settings in _load([require_file(config)] if config else _here("there is nothing to trust")):
+    problems = Problems()
+    read = []
+    for one in [require_file(path)] if path else _here("there is nothing to trust"):
+        with problems.gathered():
+            read.append(configs.load(one, found=True))
+    problems.check()
+    for settings in read:
         _trust(settings, as_json=as_json)
     for settings in () if as_json else system_layer.configs():
         output.line(f"{settings.path} is root's and needs no trust: its hooks are asked first, whatever you trust")
@@ -55,20 +65,6 @@ def _here(otherwise: str) -> list[Path]:
     if not found:
         raise typer.BadParameter(f"{NOWHERE}: {otherwise}")
     return found
-
-
-def _load(paths: list[Path]) -> list[Config]:
-    """Read the files, or raise one `ConfigError` with the mistakes of all."""
-    problems: list[Problem] = []
-    read = []
-    for path in paths:
-        try:
-            read.append(configs.load(path, found=True))
-        except ConfigError as error:
-            problems += error.problems
-    if problems:
-        raise ConfigError(problems)
-    return read
 
 
 def _trust(settings: Config, *, as_json: bool) -> None:
@@ -97,11 +93,3 @@ def _trust(settings: Config, *, as_json: bool) -> None:
         output.data({"config": str(settings.path), "trusted": True, **shown})
     else:
         output.line(f"{settings.path} is trusted", style="bold green")
-
-
-def _remove(path: Path, *, as_json: bool) -> None:
-    was_trusted = trusted.untrust(path)
-    if as_json:
-        output.data({"config": str(path.absolute()), "trusted": False, "was_trusted": was_trusted})
-    else:
-        output.line(f"{path} is no longer trusted" if was_trusted else f"{path} was not trusted")

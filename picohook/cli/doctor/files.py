@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ...config import Config, dialects
 from ...config.files import strangers
-from ...errors import ConfigError, TrustError
+from ...errors import ConfigError, Problem, TrustError
 from ...projects import trust, trust_store
 from ...projects.layers import Layers
 from .findings import Finding, Level
@@ -18,8 +18,12 @@ _TRUST = "read it and the programs it names, then: picohook trust"
 def mistakes(error: ConfigError) -> Iterator[Finding]:
     """Yields the mistakes of a configuration that cannot be read."""
     for problem in error.problems:
-        message = f"{problem.where}: {problem.message}" if problem.where else problem.message
-        yield Finding(Level.ERROR, problem.file, "configuration", message, problem.hint or "correct the file")
+        yield _finding(problem, Level.ERROR, "correct the file")
+
+
+def _finding(problem: Problem, level: Level, hint: str) -> Finding:
+    message = f"{problem.where}: {problem.message}" if problem.where else problem.message
+    return Finding(level, problem.file, "configuration", message, problem.hint or hint)
 
 
 def examine(found: Layers) -> Iterator[Finding]:
@@ -33,13 +37,10 @@ def examine(found: Layers) -> Iterator[Finding]:
     for problem in missing:
         yield Finding(Level.ERROR, problem.file, "trust", f"{problem.message}, so no hook runs", problem.hint)
     for config in found.configs:
-        path = str(config.path)
         yield _contents(config)
         for problem in found.warnings:
-            if problem.file == path:
-                message = f"{problem.where}: {problem.message}" if problem.where else problem.message
-                hint = problem.hint or "remove it, or set what it needs"
-                yield Finding(Level.WARNING, path, "configuration", message, hint)
+            if problem.file == str(config.path):
+                yield _finding(problem, Level.WARNING, "remove it, or set what it needs")
         yield from _place(config.path)
         yield from _trust(config)
         yield from _environment(config)
@@ -48,11 +49,9 @@ def examine(found: Layers) -> Iterator[Finding]:
 def _contents(config: Config) -> Finding:
     path, hooks = str(config.path), len(config.hooks)
     model = config.tables.get("model")
-    if model is not None:
-        message = f"{config.dialect} format, {hooks} hook{'s' if hooks != 1 else ''}, and the model {model.shown()}"
-        return Finding(Level.OK, path, "configuration", message)
-    if hooks:
-        message = f"{config.dialect} format, {hooks} hook{'s' if hooks > 1 else ''}"
+    if hooks or model is not None:
+        message = f"{config.dialect} format, {hooks} hook{'s' if hooks != 1 else ''}"
+        message += "" if model is None else f", and the model {model.shown()}"
         return Finding(Level.OK, path, "configuration", message)
     if not config.enabled:
         return Finding(Level.WARNING, path, "configuration", "no hook will run", "set hooks.enabled to true")
@@ -61,8 +60,7 @@ def _contents(config: Config) -> Finding:
 
 def _place(path: Path) -> Iterator[Finding]:
     """Check whether others can replace the file. A file that they can write was refused when it was read."""
-    exposed = exposed_directory(path.parent)
-    if exposed:
+    if exposed := exposed_directory(path.parent):
         yield Finding(Level.WARNING, str(path), "permissions", exposed, f"chmod o-w {path.parent}")
     else:
         yield Finding(Level.OK, str(path), "permissions", "no other user can change it")
@@ -118,13 +116,10 @@ def _environment(config: Config) -> Iterator[Finding]:
     names = ", ".join(spec.name for spec in config.hooks if spec.inherit_env is True)
     if not names:
         return
-    if config.dialect == "native":
-        hint = 'name the variables that they need: inherit_env = ["NAME"]'
-        yield Finding(
-            Level.NOTE, path, "environment", f"these hooks inherit the host's whole environment: {names}", hint
-        )
-    else:
+    message = f"these hooks inherit the host's whole environment: {names}"
+    hint = 'name the variables that they need: inherit_env = ["NAME"]'
+    if config.dialect != "native":
         whose = dialects.find(config.dialect).title
         message = f"its hooks inherit the host's whole environment, secrets too, as {whose}'s users expect"
         hint = "in picohook's own format hooks get a few variables, and those that you name"
-        yield Finding(Level.NOTE, path, "environment", message, hint)
+    yield Finding(Level.NOTE, path, "environment", message, hint)

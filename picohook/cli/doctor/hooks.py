@@ -14,6 +14,13 @@ from .findings import Finding, Level, about, confined_by
 
 AT_ONCE = 4
 """The most hooks that are tried at the same time."""
+_STARTED = {
+    "run": "it is started for each question, and was not started now",
+    "python": "it was imported",
+    "nats": "it is connected to the servers that [nats] names",
+    "prompt": "it asks a model, and starts no process",
+}
+"""What a start shows of a hook that is no process, by its kind."""
 _TIMES = ("timeout", "approval_timeout", "hello_timeout", "grace")
 
 
@@ -67,14 +74,14 @@ async def _try(spec: HookSpec, found: Layers, timeouts: Timeouts, time_limit: fl
 def _asks(spec: HookSpec, service: Service) -> Finding:
     """Returns the finding about the model that a hook asks. It is not asked."""
     problem = service.problem
-    if problem is not None and not service.title:
-        why = f"it {problem.message}: a host does not start with it"
-        return Finding(Level.WARNING, about(spec), "model", why, problem.hint)
-    if problem is not None:
+    if problem is None:
+        message = f"it asks {service.title}, which was not tried"
+        hint = "give it a canary, a call that it must deny: then the model is asked about it"
+        return Finding(Level.NOTE, about(spec), "model", message, hint)
+    if service.title:
         return Finding(Level.ERROR, about(spec), "model", problem.message, problem.hint)
-    message = f"it asks {service.title}, which was not tried"
-    hint = "give it a canary, a call that it must deny: then the model is asked about it"
-    return Finding(Level.NOTE, about(spec), "model", message, hint)
+    why = f"it {problem.message}: a host does not start with it"
+    return Finding(Level.WARNING, about(spec), "model", why, problem.hint)
 
 
 def _started(host: Host, spec: HookSpec) -> Finding:
@@ -82,24 +89,19 @@ def _started(host: Host, spec: HookSpec) -> Finding:
     if status.state != "ready" or status.last_error:
         why = status.last_error or f"it is {status.state}"
         return Finding(Level.ERROR, about(spec), "start", why, _by_hand(spec))
-    if spec.run is not None or spec.kind == "handlers":
-        return Finding(Level.OK, about(spec), "start", "it is started for each question, and was not started now")
-    if spec.python is not None:
-        return Finding(Level.OK, about(spec), "start", "it was imported")
-    if spec.kind == "nats":
-        return Finding(Level.OK, about(spec), "start", "it is connected to the servers that [nats] names")
-    if spec.kind == "prompt":
-        return Finding(Level.OK, about(spec), "start", "it asks a model, and starts no process")
+    kind = "run" if spec.kind == "handlers" else spec.kind
+    if kind in _STARTED:
+        return Finding(Level.OK, about(spec), "start", _STARTED[kind])
     held = [f"containment: {status.containment}"]
     held += [name for name in ("limits", "sandbox") if getattr(spec, name) is not None]
     return Finding(Level.OK, about(spec), "start", f"it starts and says hello ({', '.join(held)})")
 
 
 def _by_hand(spec: HookSpec) -> str:
-    if spec.command and (held := confined_by(spec)):
-        return f"allow what it needs in its {held}; see what it does without them: picohook conformance -- {spec.runs}"
     if spec.command:
-        return f"see what it does: picohook conformance -- {spec.runs}"
+        held = confined_by(spec)
+        see = f"allow what it needs in its {held}; see what it does without them" if held else "see what it does"
+        return f"{see}: picohook conformance -- {spec.runs}"
     if spec.kind == "nats":
         return "start the server, or correct [nats]"
     return f"correct what it runs: {spec.runs}"

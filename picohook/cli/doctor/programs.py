@@ -37,11 +37,12 @@ def _examine(spec: HookSpec, *, may_run: bool) -> Iterator[Finding]:
         )
         return
     if found is None:
-        what = {
+        known = {
             "url": f"it asks {spec.runs}",
             "unsupported": f"it runs {spec.runs}",
             "nats": "it asks workers over NATS",
-        }.get(spec.kind, "it asks a model")
+        }
+        what = known.get(spec.kind, "it asks a model")
         yield Finding(Level.OK, about(spec), "command", f"{what}, and runs no program")
         return
     if missing:
@@ -54,13 +55,12 @@ def _examine(spec: HookSpec, *, may_run: bool) -> Iterator[Finding]:
 
 def _permissions(spec: HookSpec, found: str) -> Iterator[Finding]:
     named = {path for path in hook_files.arguments(spec) if os.path.isfile(path)}
-    exposed = [(Level.ERROR, exposed_file(path)) for path in sorted(named)]
-    if found not in named and os.path.isabs(found):
-        exposed.append((Level.WARNING, exposed_file(found)))  # it may belong to the system
+    exposed = [(Level.ERROR, how) for path in sorted(named) if (how := exposed_file(path))]
+    if found not in named and os.path.isabs(found) and (how := exposed_file(found)):
+        exposed.append((Level.WARNING, how))  # it may belong to the system
     for level, how in exposed:
-        if how is not None:
-            yield Finding(level, about(spec), "permissions", *how)
-    if not any(how for _, how in exposed):
+        yield Finding(level, about(spec), "permissions", *how)
+    if not exposed:
         yield Finding(Level.OK, about(spec), "permissions", "no other user can change what it runs")
 
 
@@ -69,33 +69,28 @@ def _version(spec: HookSpec, found: str) -> str:
     if spec.python is not None:
         return ""
     environment = plan(spec, os.environ).env
-    interpreter = found
-    if not _TELLS_ITS_VERSION.fullmatch(os.path.basename(found)):
-        interpreter = _interpreter(found, environment.get("PATH", os.defpath))
-    if not _TELLS_ITS_VERSION.fullmatch(os.path.basename(interpreter)):
+    script = _interpreter(found, environment.get("PATH", os.defpath))
+    interpreter = next((one for one in (found, script) if _TELLS_ITS_VERSION.fullmatch(os.path.basename(one))), None)
+    if interpreter is None:
         return ""
-    version = _ask(interpreter, frozenset(environment.items()))
-    name = os.path.basename(interpreter)
+    version, name = _ask(interpreter, frozenset(environment.items())), os.path.basename(interpreter)
     return version if name.rstrip("0123456789.") in version.lower() else f"{name} {version}".strip()
 
 
 @functools.cache
 def _ask(interpreter: str, environment: frozenset[tuple[str, str]]) -> str:
     try:
-        done = subprocess.run(  # noqa: S603 - one of the programs named above
+        printed = subprocess.check_output(  # noqa: S603 - one of the programs named above
             [interpreter, "--version"],
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             env=dict(environment),
             cwd="/",
             timeout=_VERSION_WAIT,
-            check=False,
         )
-    except (OSError, ValueError, subprocess.TimeoutExpired):
+    except (OSError, ValueError, subprocess.SubprocessError):
         return ""
-    printed = next((line for line in done.stdout.decode("utf-8", "replace").splitlines() if line.strip()), "")
-    return printed[:_SHOWN]
+    return printed.decode("utf-8", "replace").strip().partition("\n")[0][:_SHOWN]
 
 
 def _interpreter(script: str, path: str) -> str:

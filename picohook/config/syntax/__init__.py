@@ -14,7 +14,7 @@ from .toml import parse_toml
 from .yaml import parse_yaml
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from ..problems import KeyPath, Problems
 
@@ -55,11 +55,6 @@ def parse_json(text: str, problems: Problems) -> Any:
         problems.fail(place, f"is not JSON: {error.msg}", hint_of(error.msg, text, error.lineno))
 
 
-def _parse_jsonc(text: str, problems: Problems) -> Any:
-    """The document of JSON with comments. A mistake keeps its line and column."""
-    return parse_json(without_comments(text), problems)
-
-
 def without_comments(text: str) -> str:
     """Returns JSON with spaces in place of comments and of a mark at its beginning, so that all other text keeps its place."""
     return COMMENT.sub(lambda found: found[1] or re.sub(r"\S", " ", found[0]), text)
@@ -67,12 +62,12 @@ def without_comments(text: str) -> str:
 
 COMMENT = re.compile(r'("(?:\\.|[^"\\])*")|//[^\n]*|/\*.*?\*/|\A\ufeff', re.DOTALL)
 """A string, which is its group, or a comment."""
-_PARSERS = {
+_PARSERS: dict[str, Callable[[str, Problems], Any]] = {
     ".toml": parse_toml,
     ".yaml": parse_yaml,
     ".yml": parse_yaml,
     ".json": parse_json,
-    ".jsonc": _parse_jsonc,
+    ".jsonc": lambda text, problems: parse_json(without_comments(text), problems),
 }
 
 

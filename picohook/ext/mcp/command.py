@@ -107,7 +107,7 @@ def mcp(
             show_default=False,
         ),
     ] = None,
-    verbose: Verbose = False,
+    _verbose: Verbose = False,
 ) -> None:
     """Put hooks between an MCP client and an MCP server.
 
@@ -118,7 +118,6 @@ def mcp(
     Starts the server, and passes messages between client and server. Hooks are asked about each tool
     call, and about its result. Ends when the server or the client ends. Exits with the server's exit code.
     """  # noqa: D301 - click reads a backspace character, not an escape
-    del verbose
     if init is not None or undo is not None:
         if command or url or (init is not None and undo is not None):
             raise typer.BadParameter("give one of --init, --undo, --url and a command")

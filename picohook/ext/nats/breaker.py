@@ -21,8 +21,6 @@ class Breaker:
     a hook that other workers answer for. It is not asked either, but for few questions: a server before NATS 2.10 keeps it.
     """
 
-    __slots__ = ("_last", "_open_until", "_wary", "_wary_until", "answers", "failures", "why")
-
     def __init__(self) -> None:
         self.answers = 0
         """The number of questions that were answered. The caller notes it when it asks."""

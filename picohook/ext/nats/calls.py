@@ -96,7 +96,7 @@ class Calls:
         self._fail(list(self._pending.values()), "the hook was stopped", "unreachable")
         self._deadlines.close()
         if self._listening is not None:
-            await self._listening.stop(drain=False)
+            await self._connection.unlisten(self._listening, drain=False)
 
     # The calls, as `Deadlines` sees them.
 
@@ -118,10 +118,11 @@ class Calls:
     def is_refused(self) -> bool:
         """Whether the server refused the inbox, or a question."""
         refused = self._connection.refused
-        return self._connection.is_refused(f"{self._inbox}.>") or any(map(self._is_question, refused))
+        return self._hears_nothing or any(subject.startswith(self._all_subjects) for subject in refused)
 
-    def _is_question(self, subject: str) -> bool:
-        return subject.startswith(self._all_subjects)
+    @property
+    def _hears_nothing(self) -> bool:
+        return self._connection.is_refused(f"{self._inbox}.>")
 
     # Asking.
 
@@ -129,7 +130,7 @@ class Calls:
         """Ask this worker, or any. Returns the decision in the answer. Raises `HookError`."""
         connection, stage, deadline = self._connection, question.stage, question.deadline
         subject = self._subject_of(stage.name, worker)
-        if connection.refused and (connection.is_refused(subject) or connection.is_refused(f"{self._inbox}.>")):
+        if connection.refused and (connection.is_refused(subject) or self._hears_nothing):
             raise HookUnavailableError(connection.last_error, cause=FORBIDDEN, hook=self._name)
         if deadline <= now:
             raise HookTimeoutError("its deadline had passed before it was asked", hook=self._name)
@@ -167,7 +168,7 @@ class Calls:
         if not connection.is_connected:
             self._fail(calls, str(connection.unreachable()), "unreachable")
         elif connection.refused:
-            if not connection.is_refused(f"{self._inbox}.>"):
+            if not self._hears_nothing:
                 calls = [call for call in calls if connection.is_refused(call.about[1])]
             self._fail(calls, connection.last_error, FORBIDDEN)
 

@@ -5,10 +5,11 @@ On asyncio it is the host's own loop. On trio it is a loop in a thread of its ow
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import functools
 from concurrent.futures import CancelledError
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from anyio import to_thread
 
@@ -16,7 +17,6 @@ from ...transport.reactor import Failure
 from .errors import NatsError
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Awaitable, Callable, Coroutine
     from concurrent.futures import Future
 
@@ -28,61 +28,34 @@ CANCEL_AGAIN = 0.1
 """Seconds after which a task that still runs is cancelled again."""
 
 
-class ClientLoop(Protocol):
-    """The loop in which the client runs, as the host's loop sees it."""
-
-    is_here: bool
-    """Whether it is the host's own loop."""
-
-    async def run(self, work: Callable[[], Awaitable[T]]) -> T:
-        """Run this in the client's loop. Returns its result."""
-
-    def soon(self, work: Callable[..., Coroutine[Any, Any, None]], *arguments: Any) -> None:
-        """Run this in a task of the client's loop. Its failure is ignored."""
-
-    def start(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Run this in a task of the client's loop. Called once. `aclose` cancels it."""
-
-    def tell(self, callback: Callable[..., None], *arguments: Any) -> None:
-        """Call back in the host's loop. Called in the client's loop."""
-
-    async def aclose(self) -> None:
-        """Cancel the started task, and wait for its end."""
-
-
-def client_loop(reactor: Reactor) -> ClientLoop:
-    """The loop for a client of the host whose loop runs this code."""
-    from ...transport.on_asyncio import AsyncioReactor  # slow to import
-
-    return HostLoop() if isinstance(reactor, AsyncioReactor) else ThreadLoop(reactor)
-
-
 class HostLoop:
-    """The host's own loop, on asyncio: nothing is handed over."""
+    """The host's own loop, on asyncio: nothing is handed over. `ThreadLoop` has the same methods."""
 
     is_here = True
+    """Whether it is the host's own loop."""
 
     def __init__(self) -> None:
         self._task: asyncio.Task[None] | None = None
         self._others: set[asyncio.Task[None]] = set()
 
     async def run(self, work: Callable[[], Awaitable[T]]) -> T:
+        """Run this in the client's loop. Returns its result."""
         return await work()
 
     def soon(self, work: Callable[..., Coroutine[Any, Any, None]], *arguments: Any) -> None:
+        """Run this in a task of the client's loop. Its failure is ignored."""
         _start(work, arguments, self._others)
 
     def start(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        import asyncio  # slow to import
-
+        """Run this in a task of the client's loop. Called once. `aclose` cancels it."""
         self._task = asyncio.get_running_loop().create_task(work())
 
     def tell(self, callback: Callable[..., None], *arguments: Any) -> None:
+        """Call back in the host's loop. Called in the client's loop."""
         callback(*arguments)
 
     async def aclose(self) -> None:
-        import asyncio  # slow to import
-
+        """Cancel the started task, and wait for its end."""
         while self._task is not None and not self._task.done():
             self._task.cancel()  # again, because `asyncio.wait_for` loses a cancellation that comes with its result
             await asyncio.wait([self._task], timeout=CANCEL_AGAIN)
@@ -99,7 +72,7 @@ class ThreadLoop:
         self._reactor = reactor
         self._portal_block = start_blocking_portal("asyncio")
         self._portal = self._portal_block.__enter__()
-        self._loop = self._portal.call(_running_loop)
+        self._loop = self._portal.call(asyncio.get_running_loop)
         self._others: set[asyncio.Task[None]] = set()
 
     async def run(self, work: Callable[[], Awaitable[T]]) -> T:
@@ -129,10 +102,8 @@ class ThreadLoop:
         self._portal.start_task_soon(work)
 
     def tell(self, callback: Callable[..., None], *arguments: Any) -> None:
-        try:
+        with contextlib.suppress(RuntimeError):  # the host's loop has ended
             self._reactor.soon(functools.partial(callback, *arguments))
-        except RuntimeError:  # the host's loop has ended
-            return
 
     async def aclose(self) -> None:
         await to_thread.run_sync(self._end)
@@ -145,8 +116,6 @@ class ThreadLoop:
 def _start(
     work: Callable[..., Coroutine[Any, Any, None]], arguments: tuple[Any, ...], tasks: set[asyncio.Task[None]]
 ) -> None:
-    import asyncio  # slow to import
-
     def ended(task: asyncio.Task[None]) -> None:
         tasks.discard(task)
         if not task.cancelled():
@@ -155,9 +124,3 @@ def _start(
     task = asyncio.get_running_loop().create_task(work(*arguments))
     tasks.add(task)  # the loop keeps no reference to it
     task.add_done_callback(ended)
-
-
-async def _running_loop() -> asyncio.AbstractEventLoop:
-    import asyncio  # slow to import
-
-    return asyncio.get_running_loop()

@@ -43,7 +43,7 @@ def worker(
         bool, typer.Option("--watch", help="Reload the configuration when it changes. SIGHUP reloads it in any case.")
     ] = False,
     *,
-    verbose: Verbose = False,
+    _verbose: Verbose = False,
 ) -> None:
     """Serve hooks over NATS, to hosts on other machines.
 
@@ -53,7 +53,6 @@ def worker(
     Serves each hook of the configuration that is asked at stages, at the servers that its table [nats] names. Workers with the
     same hook share its questions. At SIGTERM it accepts no more questions, answers those that it has, and ends.
     """  # noqa: D301 - click reads a backspace character, not an escape
-    del verbose
     settings = _connection_of(read(config))
     with contextlib.redirect_stdout(sys.stderr):  # hooks in this process may print
         # It serves hooks, and guards no agent.

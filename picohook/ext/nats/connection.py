@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import functools
 import logging
@@ -9,18 +10,19 @@ import random
 import re
 import socket
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import anyio
 
 from ...errors import PicohookError
 from ...observe.rate_limit import RateLimit
+from ...transport.on_asyncio import AsyncioReactor
 from ...wire.extras import needs
-from .client_loop import client_loop
+from .client_loop import HostLoop, ThreadLoop
 from .errors import NatsError
 
 if TYPE_CHECKING:
-    import asyncio
     import ssl
     from collections.abc import Callable
 
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from nats.aio.msg import Msg
     from nats.aio.subscription import Subscription
 
+    from ...hooks.base import HostServices
     from ...observe.log import Log
     from ...transport.reactor import Reactor
     from .settings import NatsSettings
@@ -54,29 +57,14 @@ LOGGED, WINDOW = 20, 10.0
 _REFUSED = re.compile(r'permissions violation for (publish|subscription) to "([^"]*)"')
 
 
+@dataclass(eq=False, slots=True)
 class Listening:
     """A subscription. It is made anew at each server."""
 
-    __slots__ = ("_connection", "callback", "queue", "subject", "subscription")
-
-    def __init__(self, connection: NatsConnection, subject: str, callback: Callable[[Msg], None], queue: str) -> None:
-        self._connection = connection
-        self.subject = subject
-        self.callback = callback
-        self.queue = queue
-        self.subscription: Subscription | None = None
-
-    @property
-    def is_refused(self) -> bool:
-        """Whether the server said that this user may not listen there."""
-        return self._connection.is_refused(self.subject)
-
-    async def stop(self, *, drain: bool = True) -> None:
-        """Take no more messages. The server hands those that it has not sent yet to other members of the queue group.
-
-        With `drain`, returns when `callback` has been called with the messages that were sent already.
-        """
-        await self._connection._unlisten(self, drain=drain)  # noqa: SLF001 - its own part
+    subject: str
+    callback: Callable[[Msg], None]
+    queue: str
+    subscription: Subscription | None = None
 
 
 class NatsConnection:
@@ -87,7 +75,10 @@ class NatsConnection:
 
     def __init__(self, settings: NatsSettings, reactor: Reactor, log: Log) -> None:
         """Begins to connect at once, in the background. Raises `PicohookError` if nats-py is not installed."""
-        _require_nats()
+        try:
+            import nats.aio.client  # noqa: F401 - an extra
+        except ImportError:
+            raise PicohookError(needs("NATS", "the package nats-py", "nats")) from None
         self.settings = settings
         self.state = CONNECTING
         self.last_error = ""
@@ -103,7 +94,7 @@ class NatsConnection:
         self._closing: set[asyncio.Task[None]] = set()
         self._listening: dict[Listening, None] = {}
         self._changed = anyio.Event()
-        self._loop = client_loop(reactor)
+        self._loop: HostLoop | ThreadLoop = HostLoop() if isinstance(reactor, AsyncioReactor) else ThreadLoop(reactor)
         self._loop.start(self._keep)
 
     # The interface.
@@ -135,10 +126,26 @@ class NatsConnection:
 
     async def listen(self, subject: str, callback: Callable[[Msg], None], *, queue: str = "") -> Listening:
         """Call back with each message to this subject, in the host's loop. Works while there is no connection, too."""
-        listening = Listening(self, subject, callback, queue)
+        listening = Listening(subject, callback, queue)
         self._listening[listening] = None
         await self._loop.run(functools.partial(self._subscribe, listening))
         return listening
+
+    async def unlisten(self, listening: Listening, *, drain: bool) -> None:
+        """Take no more messages. The server hands those that it has not sent yet to other members of the queue group.
+
+        With `drain`, returns when `callback` has been called with the messages that were sent already.
+        """
+
+        async def unsubscribe() -> None:
+            subscription, listening.subscription = listening.subscription, None
+            if subscription is not None:
+                with contextlib.suppress(Exception):  # the connection was lost: there is nothing to drain
+                    await (subscription.drain() if drain else subscription.unsubscribe())  # type: ignore[no-untyped-call]
+
+        self._listening.pop(listening, None)
+        if self.state != CLOSED:
+            await self._loop.run(unsubscribe)
 
     async def flush(self, timeout: float = 5.0) -> None:  # noqa: ASYNC109 - of the server, and not of the caller
         """Wait until the server has taken all that was sent, subscriptions too. Raises `NatsError`."""
@@ -205,21 +212,8 @@ class NatsConnection:
             pending_msgs_limit=PENDING_MESSAGES,
         )
 
-    async def _unlisten(self, listening: Listening, *, drain: bool) -> None:
-        async def unsubscribe() -> None:
-            subscription, listening.subscription = listening.subscription, None
-            if subscription is not None:
-                with contextlib.suppress(Exception):  # the connection was lost: there is nothing to drain
-                    await (subscription.drain() if drain else subscription.unsubscribe())  # type: ignore[no-untyped-call]
-
-        self._listening.pop(listening, None)
-        if self.state != CLOSED:
-            await self._loop.run(unsubscribe)
-
     async def _keep(self) -> None:
         """Connect to one of the servers, and to another one when the connection is lost, until cancelled."""
-        import asyncio  # slow to import
-
         wait = random.uniform(*RECONNECT_WAIT)  # noqa: S311 - spreads load
         servers = list(self.settings.servers)
         while self.state != CLOSED:
@@ -232,8 +226,6 @@ class NatsConnection:
 
     async def _use(self, server: str) -> bool:
         """Use a connection to this server as long as it lasts. Returns whether there was one."""
-        import asyncio  # slow to import
-
         from nats.aio.client import Client  # an extra
 
         ended, client = asyncio.Event(), Client()
@@ -275,8 +267,6 @@ class NatsConnection:
 
     async def _lasts(self, client: Client, ended: asyncio.Event) -> None:
         """Returns when the connection has ended, or the server has stopped to answer pings."""
-        import asyncio  # slow to import
-
         missed = 0
         while missed < MISSED:
             with contextlib.suppress(TimeoutError):
@@ -293,8 +283,6 @@ class NatsConnection:
                 self._note(error)
 
     async def _close(self) -> None:
-        import asyncio  # slow to import
-
         client, self._client = self._client, None
         if client is not None:
             await _end(client)
@@ -342,6 +330,51 @@ class NatsConnection:
             call()
 
 
+class Connections:
+    """The connections of one host, one for each set of settings.
+
+    A connection is made when it is first used, and closed when its last use ends, or with the host.
+    """
+
+    def __init__(self, host: HostServices) -> None:
+        self._reactor = host.reactor
+        self._log = host.log
+        self._open: dict[str, NatsConnection] = {}
+        self._uses: dict[NatsConnection, int] = {}
+
+    def of(self, settings: NatsSettings) -> NatsConnection:
+        """The connection with these settings, which begins to connect now or is there already. `leave` ends the use.
+
+        Raises `PicohookError` if nats-py is not installed.
+        """
+        key = settings.model_dump_json()
+        if key not in self._open:
+            self._open[key] = NatsConnection(settings, self._reactor, self._log)
+        connection = self._open[key]
+        self._uses[connection] = self._uses.get(connection, 0) + 1
+        return connection
+
+    async def leave(self, connection: NatsConnection) -> None:
+        """End one use of a connection."""
+        uses = self._uses.get(connection, 0) - 1
+        if uses > 0:
+            self._uses[connection] = uses
+        elif self._uses.pop(connection, 0):
+            del self._open[connection.settings.model_dump_json()]
+            await connection.aclose()
+
+    @property
+    def all(self) -> tuple[NatsConnection, ...]:
+        """The connections that are used."""
+        return tuple(self._open.values())
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        self._uses.clear()
+        while self._open:
+            await self._open.popitem()[1].aclose()
+
+
 async def flush_all(client: Client, timeout: float) -> None:  # noqa: ASYNC109 - of the server, and not of the caller
     """Wait until the server has taken all that was sent.
 
@@ -353,8 +386,6 @@ async def flush_all(client: Client, timeout: float) -> None:  # noqa: ASYNC109 -
 
 async def _end(client: Client) -> None:
     """Write all waiting messages, and close the connection, as far as the server lets it in time."""
-    import asyncio  # slow to import
-
     with contextlib.suppress(Exception):  # it closes
         async with asyncio.timeout(CLOSE):
             if client.is_connected:
@@ -367,13 +398,6 @@ async def _end(client: Client) -> None:
 def _without_noise(record: logging.LogRecord) -> bool:
     """Leaves out what asyncio says at the end of each connection that nats-py has encrypted."""
     return not record.getMessage().startswith("returning true from eof_received() has no effect when using ssl")
-
-
-def _require_nats() -> None:
-    try:
-        import nats.aio.client  # noqa: F401 - an extra
-    except ImportError:
-        raise PicohookError(needs("NATS", "the package nats-py", "nats")) from None
 
 
 def identity(settings: NatsSettings) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from . import connection as states
 from .answers import EDIT_REFUSED
 from .breaker import Breaker
 from .calls import ABSENT, BUSY, Calls
-from .connections import Connections
+from .connection import Connections
 from .subjects import ANY
 
 if TYPE_CHECKING:
@@ -51,17 +51,12 @@ class NatsHook(Hook):
         self.breaker = Breaker()
         self._shown = states.CONNECTING
 
-    @property
-    def served(self) -> str:
-        """The hook's name at its workers."""
-        return self.spec.nats
-
     def open(self, host: HostServices) -> None:
         self._host = host
         self._connections = host.shared(Connections)
         self._connection = self._connections.of(self.spec.connection)
         self._calls = Calls(
-            self._connection, self.served, self.breaker, host.reactor, host.log, name=self.name, read=self._read
+            self._connection, self.spec.nats, self.breaker, host.reactor, host.log, name=self.name, read=self._read
         )
         self._ending = anyio.Event()
         self._listening = anyio.Event()

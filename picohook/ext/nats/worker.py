@@ -145,7 +145,8 @@ class NatsWorker:
                 except NatsError as error:
                     self._log.warning("not ready", why=str(error))
                 else:
-                    if not any(one.is_refused for listening in self._serving.values() for one in listening):
+                    subjects_of = [one.subject for listening in self._serving.values() for one in listening]
+                    if not any(map(self._connection.is_refused, subjects_of)):
                         return True
                     await anyio.sleep(1)
         return False
@@ -153,8 +154,8 @@ class NatsWorker:
     async def _stop(self, name: str) -> None:
         *questions, cancels = self._serving.pop(name)
         for listening in questions:
-            await listening.stop()
-        await cancels.stop(drain=False)
+            await self._connection.unlisten(listening, drain=True)
+        await self._connection.unlisten(cancels, drain=False)
 
     async def _drain(self) -> None:
         """Accept no more questions, and answer the accepted ones within the grace."""

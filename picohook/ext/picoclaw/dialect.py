@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import Field, ValidationError
 
 from ...config.checks import explain, validate
-from ...config.hook_checks import EVENTS, check_dir, check_env, check_given, check_name, check_observe
+from ...config.hook_checks import EVENTS, check_given, check_hook
 from ...config.problems import dotted, meant, quoted
 from ...model.spec import Globs, HookSpec, Settings, Timeouts, WholeModeSpec
 from ...wire import words
@@ -144,7 +144,7 @@ def _without_nulls(value: Any) -> Any:
 
 def _check(name: str, table: dict[str, Any], problems: Problems, *, found: bool) -> None:
     at: KeyPath = ("hooks", "processes", name)
-    check_name(name, problems, at)
+    check_hook(name, table, problems, at, found=found, also=_ELSEWHERE)
     intercept = table.get("intercept")
     stages = [stage for stage in intercept if stage != ""] if isinstance(intercept, list) else intercept
     if table.keys() <= _ProcessTable.model_fields.keys():
@@ -154,9 +154,6 @@ def _check(name: str, table: dict[str, Any], problems: Problems, *, found: bool)
     for index, stage in enumerate(intercept if isinstance(intercept, list) else ()):
         if isinstance(stage, str) and stage not in {"", *_STAGES}:
             problems.add((*at, "intercept", index), f"{quoted(stage)} is not a stage", meant(stage, _STAGES))
-    check_observe(table.get("observe"), problems, (*at, "observe"), also=_ELSEWHERE)
-    check_env(table.get("env"), problems, (*at, "env"), found=found)
-    check_dir(table.get("dir"), problems, (*at, "dir"))
 
 
 def _spec(name: str, process: _ProcessTable, problems: Problems, config: Config, version: PicoClaw) -> HookSpec | None:

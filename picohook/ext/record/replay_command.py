@@ -106,7 +106,7 @@ def replay(
     html: Html = None,
     full: Full = False,
     as_json: Json = False,
-    verbose: Verbose = False,
+    _verbose: Verbose = False,
 ) -> None:
     """Ask hooks about past calls again, and compare the decisions.
 
@@ -121,7 +121,6 @@ def replay(
 
     Exits with 1 if something is newly allowed, or if a hook failed; for a COMMAND, and with --same, if anything changed.
     """  # noqa: D301 - click reads a backspace character, not an escape
-    del verbose
     command = [] if against is not None else [*(rest or ())]  # with a configuration, all arguments are records
     records = [name for name in (first, *((rest or ()) if against is not None else ())) if name is not None]
     ignored = ignore or []

@@ -44,7 +44,7 @@ def serve(
         ),
     ] = None,
     *,
-    verbose: Verbose = False,
+    _verbose: Verbose = False,
 ) -> None:
     """Serve the hooks to a program in any language.
 
@@ -55,7 +55,6 @@ def serve(
     answering all open requests. SIGHUP reloads the configuration. Only answers go to standard output. `picohook schema
     protocol` describes the methods.
     """  # noqa: D301 - click reads a backspace character, not an escape
-    del verbose
     read(config)  # raises errors before anything starts; the host reads the files again by itself
     streams = None if socket else own_streams()
     if streams is not None and os.isatty(streams[0]):

@@ -42,7 +42,7 @@ class FakeWorker:
 
     async def __aexit__(self, *error):
         for listening in self.listening:
-            await listening.stop()
+            await self.connection.unlisten(listening, drain=True)
         self.tasks.cancel_scope.cancel()
         return await self.tasks.__aexit__(*error)
 

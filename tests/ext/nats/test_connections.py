@@ -10,7 +10,7 @@ from loops import both
 from server import Server
 
 from picohook import HookSpec, Host, NatsSettings, ToolCall
-from picohook.ext.nats.connections import Connections
+from picohook.ext.nats.connection import Connections
 
 pytestmark = pytest.mark.anyio
 anyio_backend = both

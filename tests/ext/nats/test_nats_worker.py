@@ -293,7 +293,7 @@ async def asked_by_hand(connection, settings, *times, answers_wanted=1):
     with anyio.fail_after(20):
         while len(answers) < answers_wanted:
             await anyio.sleep(0.01)
-    await listening.stop()
+    await connection.unlisten(listening, drain=True)
     return answers
 
 
