@@ -14,7 +14,6 @@ from pathlib import Path
 from selenium import webdriver
 from selenium.webdriver.support.wait import WebDriverWait
 
-from picohook.ext.approvals.presence import Presence
 from picohook.ext.approvals.queue import Queue, Waiting
 
 PICTURES = Path(__file__).resolve().parent.parent / "approvals"
@@ -36,10 +35,10 @@ ABOUT |= {"program": "agent", "pid": 4711, "directory": "/home/ann/shop"}
 def draw(state: str) -> None:
     """Show the calls on the page, and draw it on each screen."""
     queue = Queue(f"{state}/picohook/approvals")
-    presence = Presence(queue.directory)
+    host = Queue(queue.directory, present=True)
     for agent, tool, arguments in CALLS:
         call = json.dumps({"meta": {"AgentID": agent}, "tool": tool, "arguments": arguments}, ensure_ascii=False)
-        queue.put(presence.name, Waiting(call.encode(), time.time() + 600, ABOUT))
+        host.put(Waiting(call.encode(), time.time() + 600, ABOUT))
     command = [sys.executable, "-m", "picohook", "approvals", "--web"]
     options = webdriver.ChromeOptions()
     options.binary_location = str(shutil.which("chromium"))
@@ -58,7 +57,7 @@ def draw(state: str) -> None:
                 browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
                 browser.save_screenshot(str(PICTURES / f"{name}.png"))
         page.terminate()
-    presence.close()
+    host.close()
     queue.close()
 
 

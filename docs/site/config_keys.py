@@ -43,7 +43,7 @@ TABLES = {
 }
 """Each table by its key, and its model."""
 PATTERNS = {"^[0-9]+[KMGTkmgt]$": 'a text such as `"512M"`'}
-KINDS = {"approver", "command", "run", "python", "prompt", "nats"}
+KINDS = {"approver", "ask", "command", "run", "python", "prompt", "nats"}
 """Keys of which each hook has one."""
 MANY = 10
 """The most values of a list that are shown."""

@@ -24,12 +24,14 @@ if TYPE_CHECKING:
 class Generation:
     """The chains of one stage that begin with the same seats. A replaced hook is stopped when they are over."""
 
-    __slots__ = ("_longest", "_over", "budget", "running", "seats", "stage")
+    __slots__ = ("_longest", "_over", "about_pauses", "budget", "running", "seats", "stage")
 
     def __init__(self, stage: Stage[Any], seats: tuple[Seat, ...], timeouts: Timeouts) -> None:
         self.stage = stage
-        self.seats = seats
+        self.seats = tuple(seat for seat in seats if seat.shadow or not seat.hook.answers_pauses)
         """The hooks that are asked, in order."""
+        self.about_pauses = tuple(seat for seat in seats if seat not in self.seats)
+        """The hooks that are asked behind them about what one of them has paused."""
         self.budget = timeouts.chain
         """Seconds for all of them together."""
         self.running = 0

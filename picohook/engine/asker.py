@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import anyio
 
+from ..model.decisions import CONTINUE
 from ..model.encoded import Encoded
 from ..model.events import Event, known_kind
 from ..model.payloads import (
@@ -39,7 +40,7 @@ from ..model.stages import (
 from ..wire import words
 from .chain import Chain
 from .listener import NO_OPERATION
-from .resumed import Resumed
+from .resumed import PAUSES, Resumed, decided_by
 from .status import HostStatus
 
 if TYPE_CHECKING:
@@ -187,6 +188,7 @@ class Asker:
         decided: tuple[Seat, ...] = ()
         if resumed is not None:
             seats, decided = resumed.seats(stage, seats, arrangement.by_name)
+            seats += generation.about_pauses if resumed.pauses else ()
         account = None
         if listeners.all:
             account = listeners.begin(stage, payload)
@@ -214,6 +216,8 @@ class Asker:
             listeners.changed(replace(outcome, payload=deep_copy(outcome.payload), result=deep_copy(outcome.result)))
         if resumed is not None:
             resumed.require_taken(outcome)
+        if outcome.action == words.PAUSE and self._arrangement.generations[stage.name].about_pauses and only is None:
+            return await self._ask_about(outcome, stage, payload, resumed or Resumed())
         return outcome
 
     def _complete(self, chain: Chain[Any]) -> None:
@@ -223,6 +227,21 @@ class Asker:
         else:
             self._arrangement.owners.offered(chain.first)
             chain.on_edit = self._arrangement.owners.edited
+
+    async def _ask_about(self, paused: Outcome[P], stage: Stage[P], payload: P, resumed: Resumed) -> Outcome[P]:
+        """The outcome once the hooks that answer pauses have answered. The other hooks are asked first, as if it continued."""
+        decided = decided_by(paused, payload, self._arrangement.hooks, resumed.skip)
+        pauses = (*resumed.pauses, paused.reason)
+        token = PAUSES.set(pauses)
+        try:
+            outcome = await self._ask(stage, paused.payload, Resumed(paused.hook, CONTINUE, decided, pauses))
+        finally:
+            PAUSES.reset(token)
+        changed = outcome.action == words.CONTINUE and outcome.payload is not payload
+        action = words.MODIFY if changed else outcome.action
+        whole = replace(outcome, action=action, trail=paused.trail + outcome.trail)
+        whole.asked = outcome.asked  # the payload is the same object
+        return whole
 
     def operation(self, kind: OperationKind, payload: Payload) -> Operation:
         """Begin a turn, a model call or a tool call, for the listeners that see them."""
@@ -250,7 +269,8 @@ class Asker:
 
     def asked_at(self, stage: str) -> tuple[Hook, ...]:
         """The hooks that are asked at a stage, in order."""
-        return tuple(seat.hook for seat in self._arrangement.generations[stage].seats)
+        generation = self._arrangement.generations[stage]
+        return tuple(seat.hook for seat in (*generation.seats, *generation.about_pauses))
 
     def may_ask(self, stage: Stage[P], payload: P) -> tuple[Hook, ...]:
         """The hooks that may be asked at a stage about this payload, whose fields that can be edited are not known yet."""

@@ -279,8 +279,10 @@ class Chain(Generic[P]):
         for part in self.answering:
             began, name = self.clock(), _name(part)
             try:
-                with anyio.fail_after(ANSWERS_WITHIN):
+                with anyio.CancelScope(deadline=began + ANSWERS_WITHIN) as scope:  # `fail_after` takes twice as long
                     decision = await part.answer(cast("ToolCall", self.encoded.deep_copy().payload), approvers)
+                if scope.cancelled_caught:
+                    raise TimeoutError
                 if decision is None:
                     continue
                 if not isinstance(decision, Approve | Deny):

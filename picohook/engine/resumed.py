@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,10 @@ if TYPE_CHECKING:
     from .tasks import Mounted
 
 
+PAUSES: ContextVar[tuple[str, ...]] = ContextVar("PAUSES", default=())
+"""The reasons of the pauses that a hook which answers pauses is asked about."""
+
+
 @dataclass(frozen=True, slots=True)
 class Resumed:
     """The facts that a chain has when it resumes after a pause."""
@@ -33,6 +38,8 @@ class Resumed:
     """The decision in its place."""
     skip: Collection[str] = ()
     """The hooks that have decided. They are not asked again."""
+    pauses: tuple[str, ...] = ()
+    """The reasons of the pauses about which hooks are asked that answer them."""
 
     def require_allowed(self, stage: Stage[Any]) -> None:
         """Raise `PicohookError` if the stage does not allow the decision."""

@@ -151,6 +151,8 @@ class Hook:
     """Whether its approval may only mean that it leaves the call to other approvers."""
     approves_silently = False
     """Whether a call that it leaves to other approvers is approved if there are no others."""
+    answers_pauses = False
+    """Whether it is asked only about what other hooks have paused, after all others. If it continues, so does the call."""
     ends_sessions = False
     """Whether its hard abort also ends the session, not only the agent loop."""
 

@@ -303,7 +303,7 @@ class HookSpec(Settings):
             kind = _with_hook_keys(kind, *sorted(more))
         return kind
 
-    @field_validator("command", mode="before")
+    @field_validator("command", "notify", mode="before", check_fields=False)
     @classmethod
     def _no_shell_strings(cls, value: Any) -> Any:
         if isinstance(value, str):
@@ -311,7 +311,7 @@ class HookSpec(Settings):
             raise ValueError(msg)
         return tuple(value) if isinstance(value, list) else value  # strict validation refuses a list from a validator
 
-    @field_validator("command")
+    @field_validator("command", "notify", check_fields=False)
     @classmethod
     def _no_nul(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         if value and not value[0]:

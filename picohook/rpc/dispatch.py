@@ -1,6 +1,6 @@
 """Dispatch: finds the method of a request in a table, and reads its params.
 
-One table of methods feeds both dispatchers, and the OpenRPC document. `Dispatcher` looks the method up itself.
+One table of methods feeds both dispatchers. `Dispatcher` looks the method up itself.
 `LibraryDispatcher` uses jsonrpcserver, except for methods for which that takes too long.
 """
 
@@ -10,7 +10,7 @@ import functools
 import warnings
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -23,11 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
 M = TypeVar("M", bound=BaseModel)
-Schema = dict[str, Any]
 Call: TypeAlias = Callable[[], Awaitable[Any]]
 """A request's call, ready to be made. Its result is the result of the response."""
 MOST_PARAMS = 100
-TRUE: Schema = {"const": True}
 
 
 class Params(BaseModel):
@@ -38,17 +36,12 @@ class Params(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """A method that can be called: its params, result and errors."""
+    """A method that can be called."""
 
     name: str
-    summary: str
     call: Callable[..., Awaitable[Any]]
     """Called with the context of the client's connection and the params."""
     params: type[BaseModel] = Params
-    result: Schema = field(default_factory=lambda: TRUE)
-    """The JSON Schema of its result."""
-    errors: tuple[int, ...] = ()
-    """The method's own error codes, in addition to those of every method."""
 
     def bind(self, context: Any, params: Mapping[str, Any] | list[Any]) -> Call:
         """The call with these params. Raises `RpcError` for wrong params."""

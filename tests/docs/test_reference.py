@@ -123,7 +123,7 @@ NEEDED = {
     "model": 'base_url = "https://m"\nname = "m"',
     "foreign": 'file = ".claude/settings.json"',
 }
-KINDS = ("approver", "command", "run", "python", "prompt", "nats")
+KINDS = ("approver", "ask", "command", "run", "python", "prompt", "nats")
 
 
 def document(table, key, example):
@@ -140,9 +140,10 @@ def document(table, key, example):
         "stream": "after_llm",
         "may_edit": "before_llm",
         "approver": "approve_tool",
+        "ask": "",
         "notify": "approve_tool",
     }.get(given, "before_tool")
-    where = [] if given == "stages" else [f'stages = ["{stage}"]']
+    where = [] if given == "stages" or not stage else [f'stages = ["{stage}"]']
     return OTHERS + "\n".join([*kind, *where, example])
 
 

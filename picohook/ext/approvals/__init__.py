@@ -7,7 +7,10 @@ from ...extension import Command, Extension, Keyword, Lazy
 extension = Extension(
     name="approvals",
     uses=("guards",),
-    kinds={"approver": Lazy("picohook.ext.approvals.spec:QueueSpec")},
+    kinds={
+        "approver": Lazy("picohook.ext.approvals.spec:QueueSpec"),
+        "ask": Lazy("picohook.ext.approvals.spec:AskSpec"),
+    },
     tables={"grants": Lazy("picohook.ext.approvals.grants_part:GrantsTable")},
     keywords={"grants": Keyword(Lazy("picohook.ext.approvals.grants_part:given"))},
     commands={

@@ -10,7 +10,7 @@ import socket
 import sys
 import termios
 import time
-from dataclasses import asdict
+from collections.abc import Callable
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
@@ -21,7 +21,6 @@ from ...cli import live, output
 from ...cli.command import App, Json
 from ...errors import PicohookError
 from ...wire.extras import needs
-from .grants import Terms
 from .plain import plain
 from .queue import Answer, Queue, Waiting
 from .view import View, view
@@ -88,21 +87,15 @@ def answer(
     if given is not None and not yes:
         raise typer.BadParameter("a grant is for --yes")
     with contextlib.closing(Queue()) as queue:
-        if given is not None and not queue.find(call).about.get("grants"):
-            raise PicohookError(f"the host of {call} keeps no grants: its configuration has no [grants]")
         queue.answer(call, Answer(yes, reason, f"the command line, by {_user()}", given))
     output.line(f"{call}: {'yes' if yes else 'no'}")
 
 
 def _grant(text: str) -> dict[str, Any]:
-    try:
-        grant = json.loads(text)
-    except ValueError:
-        grant = None
-    if not isinstance(grant, dict):
-        raise typer.BadParameter('--grant is a JSON object, such as \'{"for": "session"}\'')
-    Terms.read(grant)
-    return grant
+    with contextlib.suppress(ValueError):
+        if isinstance(grant := json.loads(text), dict):
+            return grant
+    raise typer.BadParameter('--grant is a JSON object, such as \'{"for": "session"}\'')
 
 
 @app.command()
@@ -111,7 +104,7 @@ def show(call: Id, as_json: Json = False) -> None:
     with contextlib.closing(Queue()) as queue:
         waiting = queue.find(call)
     if as_json:
-        output.data(_data(waiting))
+        output.data(waiting.wire())
         return
     _show(seen := view(waiting))
     if seen.left_out:
@@ -142,13 +135,6 @@ def _serve(bind: str, port: int, *, url: str, certificate: str, key: str) -> Non
         raise PicohookError(f"the page cannot be served at {bind}: {error.strerror or error}") from None
 
 
-def _data(waiting: Waiting) -> dict[str, Any]:
-    times = {"state": waiting.state, "asked_at": waiting.asked_at, "until": waiting.until, "size": waiting.size}
-    answered = {} if waiting.answer is None else {"answer": asdict(waiting.answer)}
-    call = {"call": json.loads(waiting.call)} if waiting.call and len(waiting.call) == waiting.size else {}
-    return {"id": waiting.id, **times, **waiting.about, **answered, **call}
-
-
 def _print(queue: Queue, *, watch: bool) -> None:
     """Print each call that waits. With `watch`, also those that come later, and the end of each."""
     shown: set[str] = set()
@@ -157,10 +143,10 @@ def _print(queue: Queue, *, watch: bool) -> None:
         version, waiting = queue.version(), queue.waiting()
         for gone in shown - {one.id for one in waiting}:
             with contextlib.suppress(PicohookError):  # it ended long ago, while this program stood still
-                output.data(_data(queue.find(gone)))
+                output.data(queue.find(gone).wire())
         for one in waiting:
             if one.id not in shown:
-                output.data(_data(one))
+                output.data(one.wire())
         if not watch:
             return
         shown = {one.id for one in waiting}
@@ -186,35 +172,52 @@ def _work_through(queue: Queue, *, watch: bool) -> None:
     """Ask about one call after another, the oldest first. A call that was skipped is not asked about again."""
     skipped: set[str] = set()
     while True:
-        queue.remove_dead()
-        waiting = [one for one in queue.waiting(MOST_LISTED + len(skipped)) if one.id not in skipped]
-        if not waiting:
+        if (one := _next(queue, skipped)) is None:
             output.line("no call waits" if not skipped else "no other call waits")
-            if not watch:
+            if not watch or _typed(lambda: _next(queue, skipped) is not None, "\a") in {"q", ""}:
                 return
-            _wait_for_more(queue, skipped)
             continue
-        one = waiting[0]
         _show(seen := view(one))
         more = queue.count() - 1
         output.line(f"{more} more in the queue. {HELP}" if more else HELP, style="dim")
-        said = _asked(queue, one.id)
+        # What was typed before the question is no answer to it.
+        termios.tcflush(sys.stdin, termios.TCIFLUSH)
+        sys.stdout.write("> ")
+        sys.stdout.flush()
+        said = _typed(lambda waiting=one: not queue.find(waiting.id).is_waiting, "\n")  # type: ignore[misc]
         if said is None:
+            output.line(queue.find(one.id).end)
             continue
-        word, _, reason = said.partition(" ")
-        if word == "q":
+        word, _, rest = said.partition(" ")
+        if said == "q":
             return
-        chosen = seen.offers[int(reason) - 1][1] if reason.isdecimal() and 0 < int(reason) <= len(seen.offers) else None
-        yes = word in {"y", "yes"} and (chosen is not None or not reason)
-        if yes or word in {"n", "no"}:
+        offers = dict(enumerate((grant for _, grant in seen.offers), 1))
+        yes, grant = word in {"y", "yes"}, offers.get(int(rest)) if rest.isdecimal() else None
+        if word in {"n", "no"} or (yes and (grant or not rest)):
             try:
-                queue.answer(one.id, Answer(yes, "" if yes else reason.strip(), _terminal(), chosen if yes else None))
+                queue.answer(one.id, Answer(yes, "" if yes else rest.strip(), _terminal(), grant if yes else None))
             except PicohookError as error:
                 output.error(str(error))
         elif said == "s":
             skipped.add(one.id)
         else:
             output.line(f"not understood: {said}")
+
+
+def _next(queue: Queue, skipped: set[str]) -> Waiting | None:
+    queue.remove_dead()
+    return next((one for one in queue.waiting(1 + len(skipped)) if one.id not in skipped), None)
+
+
+def _typed(is_over: Callable[[], bool], sign: str) -> str | None:
+    """Returns the line that the person types, `q` at the end of the input; None if it is over before, and shows the sign."""
+    while not select.select([sys.stdin], (), (), LOOK)[0]:
+        if is_over():
+            sys.stdout.write(sign)
+            sys.stdout.flush()
+            return None
+    line = os.read(sys.stdin.fileno(), 4096).decode(errors="replace")
+    return line.strip() if line else "q"
 
 
 def _show(seen: View) -> None:
@@ -231,37 +234,6 @@ def _show(seen: View) -> None:
         output.line(f"  y {number}: yes, {text}")
     if seen.left_out:
         output.line(f"  {seen.left_out} All of it: picohook approvals show {seen.id}", style="bold red")
-
-
-def _asked(queue: Queue, call: str) -> str | None:
-    """Returns the line that the person types; None if the call has left the queue before.
-
-    What was typed before the question is no answer to it.
-    """
-    termios.tcflush(sys.stdin, termios.TCIFLUSH)
-    sys.stdout.write("> ")
-    sys.stdout.flush()
-    while not select.select([sys.stdin], (), (), LOOK)[0]:
-        queue.remove_dead()
-        found = queue.find(call)
-        if not found.is_waiting:
-            output.line()
-            output.line(found.end)
-            return None
-    line = os.read(sys.stdin.fileno(), 4096).decode(errors="replace")
-    return line.strip() if line else "q"
-
-
-def _wait_for_more(queue: Queue, skipped: set[str]) -> None:
-    """Wait until another call waits, and ring the bell. Raises `typer.Exit` if q is typed."""
-    while True:
-        if select.select([sys.stdin], (), (), LOOK)[0] and os.read(sys.stdin.fileno(), 4096).strip() in {b"q", b""}:
-            raise typer.Exit
-        queue.remove_dead()
-        if queue.count() and any(one.id not in skipped for one in queue.waiting()):
-            sys.stdout.write("\a")
-            sys.stdout.flush()
-            return
 
 
 def _user() -> str:

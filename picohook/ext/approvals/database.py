@@ -23,10 +23,8 @@ PATIENCE = 5.0
 class DatabaseError(PicohookError):
     """The file cannot be used."""
 
-    def __init__(self, message: str, *, sqlite: sqlite3.Error | None = None) -> None:
-        super().__init__(message)
-        self.may_pass = isinstance(sqlite, sqlite3.OperationalError) and "locked" in str(sqlite)
-        """Whether another program only keeps the file locked."""
+    may_pass = False
+    """Whether another program only keeps the file locked."""
 
 
 def default_directory() -> str:
@@ -55,12 +53,11 @@ class Database:
         with self._explained():
             self._make()
             self._db = self._connect(PATIENCE)
-        try:
-            with self._explained():
+            try:
                 self._prepare()
-        except BaseException:
-            self._db.close()
-            raise
+            except BaseException:
+                self._db.close()
+                raise
 
     def close(self) -> None:
         """Close the file."""
@@ -80,27 +77,20 @@ class Database:
 
     def _connect(self, timeout: float) -> sqlite3.Connection:
         uri = f"file:{quote(self.path)}?mode=rw"
-        return sqlite3.connect(
-            uri, uri=True, timeout=timeout, isolation_level=None, check_same_thread=False, cached_statements=64
-        )
+        return sqlite3.connect(uri, uri=True, timeout=timeout, isolation_level=None, check_same_thread=False)
 
     def _prepare(self) -> None:
         self._db.execute("PRAGMA synchronous = NORMAL")
-        if self._one("PRAGMA user_version") == 0:
+        if self._one("PRAGMA user_version") < self.version_of_schema:
             self._begin_wal()
             with self._writing():
-                if self._one("PRAGMA user_version") == 0:
-                    for statement in self.schema.split(";"):
+                if self._one("PRAGMA user_version") < self.version_of_schema:
+                    for statement in (*self.schema.split(";"), f"PRAGMA user_version = {self.version_of_schema}"):
                         self._db.execute(statement)
-                    self._begin()
-                    self._db.execute(f"PRAGMA user_version = {self.version_of_schema}")
         version = self._one("PRAGMA user_version")
         if version != self.version_of_schema:
             why = f"is of version {version}, and this picohook knows {self.version_of_schema}: update picohook"
             raise PicohookError(f"{self.path}: {why}")
-
-    def _begin(self) -> None:
-        """Write the first rows, once, when the file is made."""
 
     def _begin_wal(self) -> None:
         """Switch to WAL. SQLite does not wait for another program that does the same."""
@@ -117,13 +107,20 @@ class Database:
                     raise PicohookError(f"{self.path}: its file system cannot share it: set XDG_STATE_HOME")
                 return
 
+    def require_same_file(self) -> None:
+        """Raise an error if the file was removed or replaced: this object would use what nobody else can see."""
+        if os.stat(self.path).st_ino != self._inode:
+            raise DatabaseError(f"{self.path}: was replaced: start the program again")
+
     @contextlib.contextmanager
     def _explained(self) -> Iterator[None]:
         try:
             yield
         except sqlite3.Error as error:
             hint = ": move it away" if "not a database" in str(error) or "malformed" in str(error) else ""
-            raise DatabaseError(f"{self.path}: {error}{hint}", sqlite=error) from error
+            raised = DatabaseError(f"{self.path}: {error}{hint}")
+            raised.may_pass = isinstance(error, sqlite3.OperationalError) and "locked" in str(error)
+            raise raised from error
         except OSError as error:
             raise DatabaseError(f"{error.filename or self.path}: {error.strerror}") from error
 

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import itertools
 import json
 import os
-import secrets
 import shlex
-import threading
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, Union
+import time
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from ...errors import PicohookError
+from ...model.payloads import ToolCall
 from ...wire.text import escape
-from .world import command_words, git_is_named, is_no_wider, means_one_path, resolved, state_of_git
+from .world import command_words, git_is_named, is_harmless, means_one_path, resolved, state_of_git
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping
     from typing import Self
-
-    from ...model.payloads import ToolCall
 
 LASTS = 12 * 3600.0
 """The seconds for which a grant holds that says nothing about it."""
@@ -30,11 +29,9 @@ LONGEST = 366 * 86400.0
 INERT = frozenset({"description"})
 """The arguments that only explain a call to people."""
 ANYTHING = "anything"
-T = TypeVar("T")
-Where = tuple[str, str]
-"""A scope, and the session, agent or project."""
-Form = tuple[tuple[str, str], ...]
-"""The arguments that may differ, each with its kind of shape."""
+UNDER, STARTS = "under", "starts"
+_WHOLE = 120
+"""The most characters of a value that a line shows."""
 
 
 class _Strict(BaseModel):
@@ -77,56 +74,58 @@ class Terms(_Strict):
             place = ".".join(map(str, first["loc"])) or "the grant"
             raise PicohookError(f"{place}: {first['msg']}") from None
 
+    def of(self, facts: Facts) -> dict[str, Any]:
+        """The arguments that may differ from those of this call, with directories resolved.
+
+        Raises `PicohookError` if the grant is not for the call itself, or could never answer for one like it.
+        """
+        like: dict[str, Any] = {}
+        for name, shape in self.like.items():
+            if name not in facts.arguments:
+                raise PicohookError(f"like.{name}: the call has no such argument")
+            like[name] = shape if isinstance(shape, str) else shape.model_dump()
+            if isinstance(shape, Under):
+                like[name] = {UNDER: resolved(shape.under, facts.cwd)}
+        _ = facts.world
+        if key("", like, facts) not in facts.keys("", form_of(like)):
+            raise PicohookError("the call that was approved is not one that it is for")
+        return like
+
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """A grant that was given: everything that a later call is compared with."""
+    """A grant that was given."""
 
     id: str
     hook: str
-    mark: str
-    """The hook, its program and the configuration under which it was given. See `GrantsPart`."""
     scope: str
     place: str
+    """The session, agent or project."""
     tool: str
-    arguments: str
-    """The JSON of the arguments that have to be equal."""
+    arguments: Mapping[str, Any]
+    """The arguments that have to be equal."""
     like: Mapping[str, Any]
     """The arguments that may differ, as on the wire. Directories are resolved."""
-    world: str
-    """See `Facts.world`."""
     given: float
     until: float
     by: str
     """The channel through which it was given."""
     left: int | None = None
     """The number of calls that it is still for; None if it is not counted."""
-    number: int = 0
-    """Its place in the order of changes of the store."""
-
-    @property
-    def form(self) -> Form:
-        """The arguments that may differ, and the kinds of their shapes."""
-        return tuple(
-            (name, ANYTHING if shape == ANYTHING else next(iter(shape))) for name, shape in sorted(self.like.items())
-        )
-
-    @property
-    def key(self) -> tuple[Any, ...]:
-        """The key under which an `Index` finds it among the grants of its form."""
-        return (_digest(self.arguments.encode()), *(_part(shape) for _, shape in sorted(self.like.items())))
 
     @property
     def shown(self) -> str:
         """One line for people: which calls it is for."""
-        equal = json.loads(self.arguments)
-        parts = [f"{name} = {_short(value)}" for name, value in equal.items()]
+        parts = [f"{name} = {_short(value)}" for name, value in sorted(self.arguments.items())]
         parts += [f"{name} {_said(shape)}" for name, shape in sorted(self.like.items())]
         return escape(f"{self.tool}: {', '.join(parts) or 'no arguments'}")
 
-
-_WHOLE = 120
-"""The most characters of a value that a line shows."""
+    def wire(self) -> dict[str, Any]:
+        """The JSON for programs."""
+        own = asdict(self)
+        times = {name: time.strftime("%Y-%m-%dT%H:%M:%S%z", time.localtime(own[name])) for name in ("given", "until")}
+        named = {"id": own.pop("id"), "calls": self.shown, "for": own.pop("scope")}
+        return {**named, **own, **times, "place": self.place.replace("\0", " ")}
 
 
 def _short(value: Any) -> str:
@@ -137,188 +136,134 @@ def _short(value: Any) -> str:
 def _said(shape: Any) -> str:
     if shape == ANYTHING:
         return "is anything"
-    if "under" in shape:
-        return f"is in {shape['under']}"
-    return f"is a command that starts with: {shlex.join(shape['starts'])}"
+    return f"is in {shape[UNDER]}" if UNDER in shape else f"is a command that starts with: {shlex.join(shape[STARTS])}"
 
 
-def _part(shape: Any) -> Any:
-    if shape == ANYTHING:
-        return ANYTHING
-    return shape["under"] if "under" in shape else tuple(shape["starts"])
+# Finding. A grant has one key. A call has the keys of all grants that could be for it.
 
 
-def _digest(data: bytes) -> bytes:
-    return hashlib.blake2b(data, digest_size=16).digest()
+def form_of(like: Mapping[str, Any]) -> str:
+    """The arguments that may differ, each with its kind of shape: all grants of a form have comparable keys."""
+    return json.dumps(
+        [(name, shape if shape == ANYTHING else next(iter(shape))) for name, shape in sorted(like.items())]
+    )
 
 
-def equal_part(arguments: Mapping[str, Any], differing: Iterable[str]) -> str:
-    """The JSON of the arguments without those that may differ."""
-    kept = dict(arguments)
-    for name in differing:
-        kept.pop(name, None)
-    return json.dumps(kept, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+@functools.lru_cache(maxsize=256)
+def _read(form: str) -> list[tuple[str, str]]:
+    return json.loads(form)  # type: ignore[no-any-return] # as `form_of` wrote it
+
+
+def key(start: str, like: Mapping[str, Any], facts: Facts) -> str:
+    """The key of a grant for calls like this one."""
+    parts = (shape if shape == ANYTHING else next(iter(shape.values())) for _, shape in sorted(like.items()))
+    return "\n".join((facts.head(start, form_of(like)), *map(json.dumps, parts)))
 
 
 class Facts:
-    """One call, as grants are compared with it. What is expensive is read once, when it is needed."""
+    """One call, as grants are compared with it."""
 
     def __init__(self, call: ToolCall) -> None:
         self.tool = call.tool
         self.arguments = call.arguments
         cwd = (call.context or {}).get("cwd")
         self.cwd = cwd if isinstance(cwd, str) and os.path.isabs(cwd) else os.getcwd()
-        self._read: dict[Any, Any] = {}
-
-    def keys(self, form: Form) -> Iterator[tuple[Any, ...]]:
-        """Yields each key of a grant of this form that is for the call."""
-        choices = [self._parts(name, kind) for name, kind in form]
-        if all(choices):
-            names = tuple(name for name, _ in form)
-            digest = self._once(
-                names, lambda: _digest(equal_part(self.arguments, names).encode("utf-8", "surrogatepass"))
-            )
-            yield from ((digest, *chosen) for chosen in itertools.product(*choices))
-
-    def _parts(self, name: str, kind: str) -> Sequence[Any]:
-        """The shapes of this kind that the argument has."""
-        value = self.arguments.get(name)
-        if kind == ANYTHING:
-            return [ANYTHING] if name in self.arguments else []
-        if not isinstance(value, str):
-            return []
-        if kind == "under":
-            return self._once(
-                (name, kind), lambda: _above(resolved(value, self.cwd)) if means_one_path(value, self.cwd) else []
-            )
-        return self._once((name, kind), lambda: _beginnings(command_words(value)))
+        self._git = git_is_named(call.arguments)
+        self._world = "" if self._git else self.cwd
+        self._heads: dict[str, str] = {}
 
     @property
     def world(self) -> str:
-        """The directory in which the call would run, and the state of git's configuration if the call names git."""
-        return self._once("world", lambda: f"{self._git()} {self.cwd}")
+        """The directory in which the call would run, and the state of git's configuration if the call names git.
 
-    @property
-    def names_git(self) -> bool:
-        """Whether a text in the arguments names git."""
-        return bool(self._named)
+        Raises `PicohookError` if that state cannot be told, so that no grant could ever answer.
+        """
+        if not self._world:
+            if self._git == "elsewhere":
+                raise PicohookError(
+                    "the call leads git to other files than those of its directory: no grant can answer"
+                )
+            self._world = f"{self.cwd} {state_of_git(self.cwd)}"
+        return self._world
 
-    @property
-    def _named(self) -> str:
-        return self._once("git", lambda: git_is_named(self.arguments))
+    def is_quick(self, forms: Iterable[tuple[str, str]]) -> bool:
+        """Whether the keys of these forms are found without reading a command, git's files, or links elsewhere."""
+        return not self._git and all(
+            kind == ANYTHING or (kind == UNDER and self._is_inside(self.arguments.get(name)))
+            for _, form in forms
+            for name, kind in _read(form)
+        )
 
-    def _git(self) -> str:
-        if self._named == "elsewhere":
-            return secrets.token_hex(16)  # equal to no other
-        return state_of_git(self.cwd) if self._named else ""
+    def _is_inside(self, path: Any) -> bool:
+        return isinstance(path, str) and os.path.normpath(os.path.join(self.cwd, path)).startswith(f"{self.cwd}/")
 
-    def allows(self, grant: Grant) -> bool:
-        """Whether the call, which has a key of the grant, is one that it is for. May read files."""
-        if grant.world != self.world:
-            return False
-        begun = {name: shape["starts"] for name, shape in grant.like.items() if shape != ANYTHING and "starts" in shape}
-        return all(is_no_wider(self.tool, self.arguments, name, first, self.cwd) for name, first in begun.items())
+    def keys(self, start: str, form: str) -> list[str]:
+        """The keys of the grants of this form that are for the call. May read files. Raises as `world` does."""
+        parts = [self._parts(name, kind) for name, kind in _read(form)]
+        if not all(parts):
+            return []
+        head = self.head(start, form)
+        return ["\n".join((head, *chosen)) for chosen in itertools.product(*parts)]
 
-    def _once(self, key: Any, read: Callable[[], T]) -> T:
-        if key not in self._read:
-            self._read[key] = read()
-        found: T = self._read[key]
-        return found
+    def head(self, start: str, form: str) -> str:
+        """What all keys of this form have in common: the call without the arguments that may differ."""
+        if form not in self._heads:
+            left = dict(self.arguments)
+            for name, _ in _read(form):
+                left.pop(name, None)
+            fixed = json.dumps([self.world, left], sort_keys=True).encode()
+            self._heads[form] = f"{form} {hashlib.blake2b(fixed, digest_size=16).hexdigest()}"
+        return f"{start} {self._heads[form]}"
+
+    def _parts(self, name: str, kind: str) -> list[str]:
+        """The shapes of this kind that the argument has."""
+        value = self.arguments.get(name)
+        if kind == ANYTHING:
+            return [f'"{ANYTHING}"'] if name in self.arguments else []
+        if not isinstance(value, str):
+            return []
+        if kind == UNDER:
+            above = _above(resolved(value, self.cwd)) if means_one_path(value, self.cwd) else ()
+            return [json.dumps(one) for one in above]
+        words = command_words(value) or ()
+        harmless = words and is_harmless(self.tool, self.arguments, value, self.cwd)
+        return [json.dumps(one) for one in _beginnings(words) if harmless or len(one) == len(words)]
 
 
-def _above(path: str) -> list[str]:
-    """The directories that a path is in."""
-    found = []
+def _above(path: str) -> Iterator[str]:
+    """Yields the directories that a path is in."""
     while (parent := os.path.dirname(path)) != path:
-        found.append(path := parent)
-    return found
+        yield (path := parent)
 
 
-def _beginnings(command: Sequence[str] | None) -> list[tuple[str, ...]]:
-    """The first words of a command that a grant may name: all further ones are no options."""
-    found = []
-    for length in range(len(command or ()), 0, -1):
-        assert command is not None
-        found.append(tuple(command[:length]))
+def _beginnings(command: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    """Yields the first words of a command that a grant may name: all further ones are no options."""
+    for length in range(len(command), 0, -1):
+        yield command[:length]
         if command[length - 1][:1] in {"-", "+"}:
             break
-    return found
 
 
-@dataclass
-class Index:
-    """Finds grants for a call, in a time that does not grow with their number. It can be used by several threads."""
-
-    _by: dict[tuple[str, str, str, str], dict[Form, dict[tuple[Any, ...], dict[str, Grant]]]] = field(
-        default_factory=dict
-    )
-    """By hook, tool, scope and place; by form; by key; by id."""
-    _all: dict[str, Grant] = field(default_factory=dict)
-    _lock: threading.Lock = field(default_factory=threading.Lock)
-
-    def __len__(self) -> int:
-        return len(self._all)
-
-    def put(self, grant: Grant) -> None:
-        """Add a grant, or replace it."""
-        with self._lock:
-            self._all[grant.id] = grant
-            of_hook = self._by.setdefault((grant.hook, grant.tool, grant.scope, grant.place), {})
-            of_hook.setdefault(grant.form, {}).setdefault(grant.key, {})[grant.id] = grant
-
-    def remove(self, grant_id: str) -> None:
-        """Remove a grant, if it is there."""
-        with self._lock:
-            grant = self._all.pop(grant_id, None)
-            if grant is None:
-                return
-            path = grant.hook, grant.tool, grant.scope, grant.place
-            of_key = self._by[path][grant.form][grant.key]
-            del of_key[grant_id]
-            if not of_key:
-                del self._by[path][grant.form][grant.key]
-
-    def reads_files(self, hooks: Iterable[str], tool: str, places: Iterable[Where]) -> bool:
-        """Whether a grant for calls like these compares paths or commands."""
-        kinds = {kind for form in self._forms(hooks, tool, places) for _, kind in form}
-        return bool(kinds - {ANYTHING})
-
-    def _forms(self, hooks: Iterable[str], tool: str, places: Iterable[Where]) -> list[Form]:
-        with self._lock:
-            return [form for hook in hooks for where in places for form in self._by.get((hook, tool, *where), ())]
-
-    def find(self, hook: str, facts: Facts, places: Iterable[Where]) -> Iterator[Grant]:
-        """Yields the grants of this hook that are for the call, those that are not counted first. May read files."""
-        found: list[Grant] = []
-        for where in places:
-            with self._lock:
-                of_hook = [*self._by.get((hook, facts.tool, *where), {}).items()]
-            for form, by_key in of_hook:
-                for key in facts.keys(form):
-                    with self._lock:
-                        found += by_key.get(key, {}).values()
-        found.sort(key=lambda grant: grant.left is not None)
-        return (grant for grant in found if facts.allows(grant))
+# Giving.
 
 
-def granted(terms: Terms, call: ToolCall, facts: Facts) -> tuple[dict[str, Any], str]:
-    """The shapes with resolved directories, and the JSON of the other arguments.
-
-    Raises `PicohookError` if the call itself is not one that the grant is for.
-    """
-    like: dict[str, Any] = {}
-    for name, shape in terms.like.items():
-        if name not in call.arguments:
-            raise PicohookError(f"like.{name}: the call has no such argument")
-        like[name] = shape if isinstance(shape, str) else shape.model_dump()
-        if isinstance(shape, Under):
-            like[name] = {"under": resolved(shape.under, facts.cwd)}
-    return like, equal_part(call.arguments, like)
+def require_grant(grant: Mapping[str, Any], call: bytes, about: Mapping[str, Any]) -> None:
+    """Raise `PicohookError` unless the host of a waiting call can keep this grant for it."""
+    terms = Terms.read(grant)
+    if not about.get("grants"):
+        raise PicohookError("its host keeps no grants: its configuration has no [grants]")
+    terms.of(_facts_of(json.loads(call), about))
 
 
-def offers(call: ToolCall) -> list[tuple[str, dict[str, Any]]]:
-    """The grants that a person may be offered for this call, each with its text. The text says all that it is for."""
-    arguments, facts = call.arguments, Facts(call)
+def _facts_of(call: Mapping[str, Any], about: Mapping[str, Any]) -> Facts:
+    context = {"cwd": about.get("directory"), **(call.get("context") or {})}
+    return Facts(ToolCall(tool=call["tool"], arguments=call["arguments"], context=context))
+
+
+def offers(call: Mapping[str, Any], about: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    """The grants that a person may be offered for a waiting call, each with its text. The text says all that it is for."""
+    facts = _facts_of(call, about)
+    arguments = facts.arguments
     inert = dict.fromkeys(INERT & arguments.keys(), ANYTHING)
     likes: list[dict[str, Any]] = [inert]
     for name, value in arguments.items():
@@ -326,14 +271,17 @@ def offers(call: ToolCall) -> list[tuple[str, dict[str, Any]]]:
             continue
         command = command_words(value) if name in {"command", "cmd"} else None
         if command is not None and len(command) > 1:
-            likes.append({name: {"starts": command[:2]}, **inert})
+            likes.append({name: {STARTS: [*command[:2]]}, **inert})
         elif name in {"path", "file_path", "notebook_path"}:
             others = dict.fromkeys(arguments.keys() - {name}, ANYTHING)
-            likes.append({name: {"under": os.path.dirname(resolved(value, facts.cwd))}, **others})
+            likes.append({name: {UNDER: os.path.dirname(resolved(value, facts.cwd))}, **others})
     made = []
-    for like in likes:
-        equal = json.loads(equal_part(arguments, like))
-        for scope in ("session", "project"):
-            shown = Grant("", "", "", scope, "", call.tool, json.dumps(equal), like, "", 0, 0, "").shown
-            made.append((f"for this {scope}: {shown}", {"for": scope, **({"like": like} if like else {})}))
+    for like, scope in itertools.product(likes, ("session", "project")):
+        grant = {"for": scope, **({"like": like} if like else {})}
+        try:
+            Terms.read(grant).of(facts)
+        except PicohookError:
+            continue  # it could never answer
+        equal = {name: value for name, value in arguments.items() if name not in like}
+        made.append((f"for this {scope}: {Grant('', '', scope, '', facts.tool, equal, like, 0, 0, '').shown}", grant))
     return made

@@ -3,7 +3,7 @@
 import contextlib
 import json
 import time
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -25,7 +25,7 @@ def grants(context: typer.Context, as_json: Json = False) -> None:
     if context.invoked_subcommand is None:
         found = _all()
         if as_json:
-            output.data([_wire(grant) for grant in found])
+            output.data([grant.wire() for grant in found])
         elif not found:
             output.line("No grant holds.")
         for grant in () if as_json else found:
@@ -41,10 +41,10 @@ def show(
     if grant is None:
         raise PicohookError(f"no grant {grant_id} holds: see picohook grants")
     if as_json:
-        output.data(_wire(grant))
+        output.data(grant.wire())
     else:
         output.pairs(
-            [(name, value if isinstance(value, str) else json.dumps(value)) for name, value in _wire(grant).items()]
+            [(name, value if isinstance(value, str) else json.dumps(value)) for name, value in grant.wire().items()]
         )
 
 
@@ -72,20 +72,3 @@ def _all() -> list[Grant]:
 def _ends(grant: Grant) -> str:
     left = "" if grant.left is None else f"{grant.left} more, "
     return f"{left}until {time.strftime('%Y-%m-%d %H:%M', time.localtime(grant.until))}"
-
-
-def _wire(grant: Grant) -> dict[str, Any]:
-    return {
-        "id": grant.id,
-        "calls": grant.shown,
-        "for": grant.scope,
-        "place": grant.place.replace("\0", " "),
-        "hook": grant.hook,
-        "by": grant.by,
-        "given": time.strftime("%Y-%m-%dT%H:%M:%S%z", time.localtime(grant.given)),
-        "until": time.strftime("%Y-%m-%dT%H:%M:%S%z", time.localtime(grant.until)),
-        "left": grant.left,
-        "tool": grant.tool,
-        "arguments": json.loads(grant.arguments),
-        "like": dict(grant.like),
-    }

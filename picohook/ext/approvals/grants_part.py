@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import secrets
 import threading
 import time
 from collections import deque
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import anyio.to_thread
 from pydantic import Field
@@ -19,10 +20,9 @@ from ...engine.part import Part
 from ...errors import PicohookError
 from ...model.decisions import Approve
 from ...projects import hook_files
-from ...wire.regular_files import read_regular
+from ...wire.regular_files import identity, read_regular
 from ...wire.text import cut, escape, explain
-from . import grants
-from .grants import Facts, Grant, Index, Terms
+from .grants import LASTS, Facts, Grant, Terms, form_of, key
 from .grants_store import GrantStore, new_id
 
 if TYPE_CHECKING:
@@ -33,12 +33,16 @@ if TYPE_CHECKING:
     from ...host import Host
     from ...model.payloads import Meta, ToolCall
     from ...model.trail import TrailEntry
-    from .grants import Where
+    from ...wire.regular_files import Identity
 
+MOST_KNOWN = 1000
+"""The most answers, and the most places with their forms, that are known without another look."""
+Keys = tuple[tuple[str, ...], ...]
+"""For each approver, the keys that its grants may have."""
 LOOKED = 1.0
 """Seconds after which a hook's program is looked at again."""
 _HASHED = 1 << 20
-"""The most bytes of a program whose content is part of a mark. Of a larger one, size and time are."""
+"""The most bytes of a program whose content is part of a mark. Of a larger one, its state is."""
 
 
 class GrantsTable(Table):
@@ -67,8 +71,18 @@ def given(wanted: bool) -> GrantsTable:  # noqa: FBT001 - the value of a keyword
     return GrantsTable()
 
 
+class _Mark(NamedTuple):
+    """A hook, its program and the configuration, in one word, for which a grant holds."""
+
+    word: str
+    """Empty for a hook of a session, which cannot give any."""
+    files: dict[str, Identity | None]
+    """The states of the program's files when they were read."""
+    looked: float
+
+
 class GrantsPart(Part):
-    """The grants that one host keeps and uses. All that touches the disk is in threads."""
+    """The grants that one host keeps and uses. The event loop only asks for rows: other files are read in threads."""
 
     name = "grants"
 
@@ -76,92 +90,116 @@ class GrantsPart(Part):
         """`directory` is that of the user's grants by default."""
         self._scopes = frozenset(scopes)
         self._directory = directory
-        self._index = Index()
-        self._marks: dict[Hook, str] = {}
+        self._marks: dict[Hook, _Mark] = {}
         self._here = secrets.token_hex(8)
         """Stands for this host in the marks of hooks that no file configures."""
-        self._seen = self._number = 0
-        self._looked = 0.0
         self._new: deque[tuple[float, ToolCall, Sequence[tuple[Hook, TrailEntry]]]] = deque()
         """The times and approved calls whose grants are not kept yet."""
-        self._keeping = threading.Lock()
-        self._lock = threading.Lock()
-        """Only one thread uses the store at a time."""
+        self._writing = threading.Lock()
+        self._store: GrantStore
+        self._is_open = False
+        self._version: tuple[int, int] | None = None
+        """The state of the file in which the next two were found."""
+        self._known: dict[Keys, tuple[Approve, float, float]] = {}
+        """The yes for keys, and the times between which it holds."""
+        self._forms: dict[tuple[Any, ...], dict[Hook, list[tuple[str, str]]]] = {}
         self.uses = 0
 
     async def open(self, host: Host) -> None:
         self._host = host
         await anyio.to_thread.run_sync(self._open)
+        self._is_open = True
+
+    def _open(self) -> None:
+        self._project = os.path.realpath(os.getcwd())
+        self._store = GrantStore(self._directory)
 
     async def aclose(self) -> None:
         await self._keep_new()
+        self._is_open = False
         self._store.close()
 
     def status(self) -> Mapping[str, Any]:
-        return {"grants": {"kept": len(self._index), "uses": self.uses}}
+        return {"grants": {"kept": self._store.count() if self._is_open else 0, "uses": self.uses}}
 
     def follow(self, tables: Sequence[Any]) -> None:
-        self._scopes = GrantsTable.allowed(tables)
-        self._marks = {}
+        self._scopes, self._marks, self._version = GrantsTable.allowed(tables), {}, None
 
     # Using.
 
     async def answer(self, call: ToolCall, approvers: Sequence[Hook]) -> Approve | None:
         """A yes if each of these approvers has given a grant for the call. None to have them all asked."""
-        if not approvers:
-            return None
-        if self._new or self._keeping.locked():
+        if self._new or self._writing.locked():
             await self._keep_new()
-        now = time.monotonic()
-        changes = self._store.changes()
-        if changes != self._seen or (len(self._index) and now - self._looked > LOOKED):
-            await anyio.to_thread.run_sync(self._look, changes)
-        if not len(self._index):
+        version = self._store.version()
+        if version != self._version:
+            self._version, self._known, self._forms = version, {}, {}
+        forms = self._forms_of(call, approvers)
+        if not (forms and all(forms.values())):
             return None
-        places = self._places(call.meta)
         facts = Facts(call)
-        names = [hook.name for hook in approvers]
-        find = partial(self._find, approvers, facts, places)
-        if (
-            facts.names_git
-            or self._index.reads_files(names, call.tool, places)
-            or not self._marks.keys() >= {*approvers}
-        ):
-            found = await anyio.to_thread.run_sync(find)
-        else:
-            found = find()
-        if found is None:
-            return None
-        counted = [grant.id for grant in found if grant.left is not None]
-        if counted and not await anyio.to_thread.run_sync(self._use, counted):
-            return None
-        self.uses += 1
-        return Approve(reason="; ".join(map(_said, found)))
+        is_quick = all(map(self._is_marked, forms)) and all(map(facts.is_quick, forms.values()))
+        read = partial(self._keys, facts, forms)
+        keys = read() if is_quick else await anyio.to_thread.run_sync(read)
+        yes, begin, end = self._known.get(keys, (None, 0.0, 0.0))
+        if yes is None or not begin <= time.time() < end:
+            yes = await self._look(keys, [*forms])
+        self.uses += yes is not None
+        return yes
 
-    def _find(self, approvers: Sequence[Hook], facts: Facts, places: Sequence[Where]) -> list[Grant] | None:
-        now = time.time()
-        found = []
-        for hook in approvers:
+    def _forms_of(self, call: ToolCall, approvers: Sequence[Hook]) -> dict[Hook, list[tuple[str, str]]]:
+        """For each approver, the forms of its grants that may be for the call, each with the start of their keys."""
+        spot = (*approvers, call.tool, call.meta.session_key, call.meta.agent_id)
+        if spot not in self._forms:
+            places = self._places(call.meta).items()
+            starts = {hook: [_start(hook, call, *place) for place in places] for hook in approvers}
+            if len(self._forms) >= MOST_KNOWN:
+                self._forms.clear()
+            self._forms[spot] = {hook: self._store.forms(own) for hook, own in starts.items()}
+        return self._forms[spot]
+
+    async def _look(self, keys: Keys, approvers: Sequence[Hook]) -> Approve | None:
+        """Look for grants with these keys, and use those that are counted. Note the answer of others until the file changes."""
+        found = [self._store.find(of_hook) for of_hook in keys]
+        used = [grant for grant in found if grant is not None]
+        if len(used) < len(approvers):
+            return None
+        counted = [grant.id for grant in used if grant.left is not None]
+        try:
+            if counted:
+                await anyio.to_thread.run_sync(self._use, counted)
+        except PicohookError:
+            return None
+        said = (f"{grant.shown}, by {hook.name}: {grant.by}" for hook, grant in zip(approvers, used, strict=True))
+        yes = Approve(reason="; ".join(said))
+        if not counted and len(self._known) < MOST_KNOWN:
+            self._known[keys] = yes, max(grant.given for grant in used), min(grant.until for grant in used)
+        return yes
+
+    def _use(self, counted: Sequence[str]) -> None:
+        with self._writing:
+            self._store.use(counted)
+
+    def _keys(self, facts: Facts, forms: Mapping[Hook, Sequence[tuple[str, str]]]) -> Keys:
+        """For each approver, the keys of its grants that are for the call; none if it cannot be told which call it is."""
+        every = []
+        for hook, own in forms.items():
             mark = self._mark(hook)
-            of_hook = self._index.find(hook.name, facts, places)
-            usable = (
-                one for one in of_hook if one.mark == mark != "" and one.given <= now < one.until and one.left != 0
-            )
-            grant = next(usable, None)
-            if grant is None:
-                return None
-            found.append(grant)
-        return found
+            try:
+                every.append(tuple(one for start, form in own for one in facts.keys(mark + start, form) if mark))
+            except PicohookError:
+                return ()
+        return tuple(every)
 
-    def _places(self, meta: Meta) -> list[Where]:
-        """The session, agent and project of a call, as far as it has them."""
+    def _places(self, meta: Meta) -> dict[str, str]:
+        """The session, agent and project of a call, as far as it has them, by scope."""
         project = self._project
-        found = [("project", project)]
+        found = {"project": project}
         if meta.session_key:
-            found.append(("session", f"{project}\0{meta.session_key}"))
+            found["session"] = f"{project}\0{meta.session_key}"
         if meta.agent_id:
-            found.append(("agent", f"{project}\0{meta.agent_id}"))
-        return [where for where in found if where[0] in self._scopes]
+            found["agent"] = f"{project}\0{meta.agent_id}"
+        return {scope: place for scope, place in found.items() if scope in self._scopes}
 
     # Giving.
 
@@ -174,109 +212,83 @@ class GrantsPart(Part):
         await anyio.to_thread.run_sync(self._keep_all)
 
     def _keep_all(self) -> None:
-        with self._keeping:
+        log = self._host.log
+        with self._writing:
             while self._new:
-                self._keep(*self._new.popleft())
+                now, call, yeses = self._new.popleft()
+                for hook, entry in yeses:
+                    try:
+                        made = self._give(now, call, hook, entry)
+                    except Exception as error:  # the call itself was approved in any case
+                        log.warning("a grant was not kept", hook=hook.name, tool=call.tool, why=explain(error))
+                    else:
+                        log.info("a grant is kept", grant=made.id, hook=hook.name, calls=made.shown)
 
-    def _keep(self, now: float, call: ToolCall, yeses: Sequence[tuple[Hook, TrailEntry]]) -> None:
-        for hook, entry in yeses:
-            try:
-                made = self._made(now, call, hook, entry)
-                with self._lock:
-                    self._store.give(made)
-            except Exception as error:  # the call itself was approved in any case
-                self._host.log.warning("a grant was not kept", hook=hook.name, tool=call.tool, why=explain(error))
-            else:
-                self._index.put(made)
-                self._host.log.info("a grant is kept", grant=made.id, hook=hook.name, calls=made.shown)
-
-    def _made(self, now: float, call: ToolCall, hook: Hook, entry: TrailEntry) -> Grant:
+    def _give(self, now: float, call: ToolCall, hook: Hook, entry: TrailEntry) -> Grant:
         terms = Terms.read(entry.grant or {})
-        mark = self._mark(hook)
-        place = dict(self._places(call.meta)).get(terms.scope)
+        mark, places = self._mark(hook), self._places(call.meta)
         if not mark:
             raise PicohookError("it is a hook of one session, which ends with it")
         if terms.scope not in self._scopes:
             raise PicohookError(f"grants for {terms.scope} are not allowed here (grants.scopes)")
-        if place is None:
+        if terms.scope not in places:
             raise PicohookError(f"the call has no {terms.scope}")
         facts = Facts(call)
-        like, arguments = grants.granted(terms, call, facts)
-        made = Grant(
-            new_id(),
-            hook.name,
-            mark,
-            terms.scope,
-            place,
-            call.tool,
-            arguments,
-            like,
-            facts.world,
-            now,
-            now + (terms.seconds or grants.LASTS),
-            cut(escape(entry.reason), 200) or "its program",
-            terms.times,
-        )
-        alone = Index()
-        alone.put(made)
-        if next(alone.find(hook.name, facts, [(terms.scope, place)]), None) is None:
-            raise PicohookError("the call that was approved is not one that it is for")
+        like = terms.of(facts)
+        equal = {name: value for name, value in call.arguments.items() if name not in like}
+        place, until = places[terms.scope], now + (terms.seconds or LASTS)
+        by = cut(escape(entry.reason), 200) or "its program"
+        made = Grant(new_id(), hook.name, terms.scope, place, call.tool, equal, like, now, until, by, terms.times)
+        start = _start(hook, call, terms.scope, place)
+        self._store.give(made, key(mark + start, like, facts), start, form_of(like))
         return made
 
-    # In threads.
+    # Marks.
 
-    def _open(self) -> None:
-        self._project = os.path.realpath(os.getcwd())
-        self._store = GrantStore(self._directory)
-        self._look(self._store.changes())
-
-    def _look(self, changes: int) -> None:
-        """Take over what other programs have changed. The hooks' own programs are looked at again when they are needed."""
-        with self._lock:
-            self._seen = changes
-            for grant, holds in self._store.since(self._number):
-                self._number = grant.number
-                if holds:
-                    self._index.put(grant)
-                else:
-                    self._index.remove(grant.id)
-        self._marks = {}
-        self._looked = time.monotonic()
-
-    def _use(self, counted: Sequence[str]) -> bool:
-        with self._lock:
-            return self._store.use(counted)
+    def _is_marked(self, hook: Hook) -> bool:
+        """Whether the hook's mark is known, and its files are as they were. Looks at them at most once a second."""
+        mark, now = self._marks.get(hook), time.monotonic()
+        if mark is None:
+            return False
+        if now - mark.looked > LOOKED:
+            if any(_state(path) != state for path, state in mark.files.items()):
+                return False
+            self._marks[hook] = mark._replace(looked=now)
+        return True
 
     def _mark(self, hook: Hook) -> str:
-        """The hook, its program and the configuration, in one word; empty for a hook of a session.
+        """The hook's mark, which stays the same as long as its grants hold. May read files."""
+        if not self._is_marked(hook):
+            own = any(one is hook for one in self._host.hooks)
+            self._marks[hook] = self._read_mark(hook) if own else _Mark("", {}, time.monotonic())
+        return self._marks[hook].word
 
-        A grant holds for as long as this is the same.
-        """
-        marks = self._marks
-        if hook not in marks:
-            marks[hook] = self._read_mark(hook) if any(own is hook for own in self._host.hooks) else ""
-        return marks[hook]
-
-    def _read_mark(self, hook: Hook) -> str:
+    def _read_mark(self, hook: Hook) -> _Mark:
         spec = hook.spec
         known = [spec.fingerprint, self._host.config_digest if spec.source else f"{self._here} {id(hook)}"]
-        for member in (one.examined for one in spec.members):
-            files = (*hook_files.programs(member), *hook_files.arguments(member))
-            known += [f"{path} {_content(path)}" for path in files]
-        return hashlib.blake2b("\0".join(known).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+        members = [one.examined for one in spec.members]
+        paths = [path for one in members for path in (*hook_files.programs(one), *hook_files.arguments(one))]
+        files = {path: _state(path) for path in paths}  # before they are read, so that a later change is seen
+        known += [f"{path} {_content(path)}" for path in paths]
+        word = hashlib.blake2b("\0".join(known).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+        return _Mark(word, files, time.monotonic())
+
+
+def _start(hook: Hook, call: ToolCall, scope: str, place: str) -> str:
+    """The start of the keys of a hook's grants for a tool in a place."""
+    return json.dumps((hook.name, call.tool, scope, place))
+
+
+def _state(path: str) -> Identity | None:
+    try:
+        return identity(os.stat(path))
+    except (OSError, ValueError):
+        return None
 
 
 def _content(path: str) -> str:
-    """What tells two states of a file apart."""
+    """What tells two contents of a file apart."""
     try:
-        status = os.stat(path)
-        if status.st_size > _HASHED:
-            return f"{status.st_ino} {status.st_size} {status.st_mtime_ns}"
         return hashlib.blake2b(read_regular(path, _HASHED), digest_size=16).hexdigest()
     except (OSError, ValueError):
-        return ""
-
-
-def _said(grant: Grant) -> str:
-    when = time.strftime("%Y-%m-%d %H:%M", time.localtime(grant.given))
-    return f"grant {grant.id} of {when}, by {grant.hook}: {grant.by}"
+        return f"{_state(path)}"  # of a large one

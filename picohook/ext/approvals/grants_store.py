@@ -3,34 +3,123 @@
 from __future__ import annotations
 
 import json
-import os
 import secrets
-import sqlite3
 import time
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...errors import PicohookError
-from .database import Database, DatabaseError
+from .database import Database
 from .grants import Grant
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 _SCHEMA = """
+DROP TABLE IF EXISTS grants;
 CREATE TABLE grants (
-  id TEXT PRIMARY KEY,
-  number INTEGER NOT NULL,
-  until REAL NOT NULL,
-  left INTEGER,
-  revoked INTEGER NOT NULL DEFAULT 0,
+  id TEXT PRIMARY KEY, key TEXT NOT NULL, given REAL NOT NULL, until REAL NOT NULL, left INTEGER, by TEXT NOT NULL,
   terms TEXT NOT NULL
 );
-CREATE UNIQUE INDEX in_order ON grants (number);
+CREATE INDEX by_key ON grants (key);
 CREATE INDEX by_end ON grants (until);
-CREATE TABLE changes (last INTEGER NOT NULL);
-INSERT INTO changes VALUES (0);
+CREATE TABLE forms (start TEXT NOT NULL, form TEXT NOT NULL, PRIMARY KEY (start, form)) WITHOUT ROWID
 """
-_TERMS = ("hook", "mark", "scope", "place", "tool", "arguments", "like", "world", "given", "by")
+_COLUMNS = ("given", "until", "left", "by")
+_HOLDS = "given <= ? AND until > ? AND (left IS NULL OR left > 0)"
+
+
+class Found(NamedTuple):
+    """A grant that answers for a call."""
+
+    id: str
+    given: float
+    until: float
+    by: str
+    left: int | None
+
+    @property
+    def shown(self) -> str:
+        """Its name, and when it was given."""
+        return f"grant {self.id} of {time.strftime('%Y-%m-%d %H:%M', time.localtime(self.given))}"
+
+
+class GrantStore(Database):
+    """The grants of this user.
+
+    `version`, `forms` and `find` are for the event loop: they wait for no other program. A thread may call the others meanwhile.
+    """
+
+    name = "grants.db"
+    schema = _SCHEMA
+    version_of_schema = 2
+
+    def __init__(self, directory: str | None = None) -> None:
+        super().__init__(directory)
+        self._reading = self._connect(0.0)
+
+    def give(self, grant: Grant, key: str, start: str, form: str) -> None:
+        """Keep a grant under its key. The grants that have ended are forgotten."""
+        terms = {name: value for name, value in asdict(grant).items() if name not in {"id", *_COLUMNS}}
+        columns = (grant.id, key, grant.given, grant.until, grant.left, grant.by, json.dumps(terms))
+        with self._writing():
+            self._db.execute("DELETE FROM grants WHERE until < ?", (time.time(),))
+            self._db.execute("DELETE FROM forms WHERE NOT EXISTS (SELECT 1 FROM grants)")
+            self._db.execute("INSERT INTO grants VALUES (?, ?, ?, ?, ?, ?, ?)", columns)
+            self._db.execute("INSERT OR IGNORE INTO forms VALUES (?, ?)", (start, form))
+
+    def forms(self, starts: Sequence[str]) -> list[tuple[str, str]]:
+        """The forms of the grants that there are for each start of a key."""
+        with self._explained():
+            asked = f"SELECT start, form FROM forms WHERE start IN ({_marks(starts)})"
+            return [*self._reading.execute(asked, starts)]
+
+    def version(self) -> tuple[int, int]:
+        """Differs after each change of the file. Raises `PicohookError` if it was removed: nobody could revoke its grants."""
+        with self._explained():
+            self.require_same_file()
+            return self._reading.execute("PRAGMA data_version").fetchone()[0], self._inode
+
+    def find(self, keys: Sequence[str]) -> Found | None:
+        """A grant with one of these keys, rather one that is not counted."""
+        now = time.time()
+        wanted = f"key IN ({_marks(keys)}) AND {_HOLDS} ORDER BY left LIMIT 1"
+        with self._explained():
+            asked = f"SELECT id, given, until, by, left FROM grants WHERE {wanted}"
+            row = self._reading.execute(asked, (*keys, now, now)).fetchone()
+        return row and Found(*row)
+
+    def use(self, counted: Iterable[str]) -> None:
+        """Use each of these counted grants once. Raises `PicohookError`, and uses none, if one of them is used up or over."""
+        with self._writing():
+            for one in counted:
+                now = time.time()
+                used = self._db.execute(f"UPDATE grants SET left = left - 1 WHERE id = ? AND {_HOLDS}", (one, now, now))
+                if not used.rowcount:
+                    raise PicohookError(f"the grant {one} is used up")
+
+    def all(self) -> list[Grant]:
+        """The grants that hold, the last one first."""
+        now = time.time()
+        asked = f"SELECT id, terms, {', '.join(_COLUMNS)} FROM grants WHERE {_HOLDS} ORDER BY given DESC"
+        with self._explained():
+            rows = self._db.execute(asked, (now, now)).fetchall()
+        return [_grant(*row) for row in rows]
+
+    def revoke(self, ids: Iterable[str]) -> int:
+        """End these grants now. Returns how many held."""
+        with self._writing():
+            return sum(self._db.execute("DELETE FROM grants WHERE id = ?", (one,)).rowcount for one in ids)
+
+    def count(self) -> int:
+        """The number of grants that are kept."""
+        with self._explained():
+            return int(self._reading.execute("SELECT count(*) FROM grants").fetchone()[0])
+
+    def close(self) -> None:
+        """Close the file."""
+        self._reading.close()
+        super().close()
 
 
 def new_id() -> str:
@@ -38,88 +127,12 @@ def new_id() -> str:
     return secrets.token_hex(4)
 
 
-class GrantStore(Database):
-    """The grants of this user."""
-
-    name = "grants.db"
-    schema = _SCHEMA
-    version_of_schema = 1
-
-    def __init__(self, directory: str | None = None) -> None:
-        super().__init__(directory)
-        self._watching = self._connect(0.0)
-
-    def give(self, grant: Grant) -> None:
-        """Keep a grant. The grants that have ended are forgotten."""
-        terms = json.dumps({name: getattr(grant, name) for name in _TERMS})
-        with self._writing():
-            self._db.execute("DELETE FROM grants WHERE until < ?", (time.time() - 3600.0,))
-            self._db.execute(
-                "INSERT INTO grants (id, number, until, left, terms) VALUES (?, ?, ?, ?, ?)",
-                (grant.id, self._next(), grant.until, grant.left, terms),
-            )
-
-    def use(self, counted: Sequence[str]) -> bool:
-        """Use each of these counted grants once. Returns False, and uses none, if one of them is used up, over or revoked."""
-        with self._writing():
-            for one in counted:
-                query = "SELECT 1 FROM grants WHERE id = ? AND left > 0 AND NOT revoked AND until > ?"
-                if not self._one(query, one, time.time()):
-                    return False
-            for one in counted:
-                self._db.execute("UPDATE grants SET left = left - 1, number = ? WHERE id = ?", (self._next(), one))
-        return True
-
-    def since(self, number: int) -> list[tuple[Grant, bool]]:
-        """The grants that have changed after this place in the order, each with whether it still holds."""
-        with self._explained():
-            rows = self._db.execute(
-                "SELECT id, number, until, left, revoked, terms FROM grants WHERE number > ? ORDER BY number", (number,)
-            ).fetchall()
-        return [(_grant(row), not row[4] and row[3] != 0) for row in rows]
-
-    def all(self) -> list[Grant]:
-        """The grants that hold, the last one first."""
-        now = time.time()
-        return [grant for grant, holds in reversed(self.since(0)) if holds and grant.until > now]
-
-    def revoke(self, ids: Iterable[str]) -> int:
-        """End these grants now. Returns how many held."""
-        with self._writing():
-            return sum(
-                self._db.execute(
-                    "UPDATE grants SET revoked = 1, number = ? WHERE id = ? AND NOT revoked", (self._next(), one)
-                ).rowcount
-                for one in ids
-            )
-
-    def _next(self) -> int:
-        """The number of the next change."""
-        self._db.execute("UPDATE changes SET last = last + 1")
-        return int(self._one("SELECT last FROM changes"))
-
-    def changes(self) -> int:
-        """A number that differs after each change of the file. Any thread may call it: it does not wait for the others.
-
-        Raises `PicohookError` if the file was removed: nobody could see or revoke its grants.
-        """
-        with self._explained():
-            if os.stat(self.path).st_ino != self._inode:
-                raise DatabaseError(f"{self.path}: was replaced: start the host again")
-        try:
-            (found,) = self._watching.execute("PRAGMA data_version").fetchone()
-        except sqlite3.Error:
-            return -1  # it is locked: look again
-        return int(found)
-
-    def close(self) -> None:
-        """Close the file."""
-        self._watching.close()
-        super().close()
+def _marks(values: Sequence[str]) -> str:
+    return ", ".join("?" * len(values))
 
 
-def _grant(row: tuple[Any, ...]) -> Grant:
+def _grant(grant: str, terms: str, *columns: Any) -> Grant:
     try:
-        return Grant(row[0], until=row[2], left=row[3], number=row[1], **json.loads(row[5]))
+        return Grant(grant, **json.loads(terms), **dict(zip(_COLUMNS, columns, strict=True)))
     except (ValueError, TypeError):
-        raise PicohookError(f"the grant {row[0]} is damaged: picohook grants revoke {row[0]}") from None
+        raise PicohookError(f"the grant {grant} is damaged: picohook grants revoke {grant}") from None

@@ -1,29 +1,27 @@
-"""A hook whose calls wait in the queue until a person answers."""
+"""Hooks whose calls wait in the queue until a person answers."""
 
 from __future__ import annotations
 
+import math
 import os
-import queue as queues
 import sys
-import threading
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
-import anyio.from_thread
 import anyio.to_thread
-from anyio.lowlevel import current_token
 
+from ...engine.resumed import PAUSES
 from ...errors import HookError, HookUnavailableError, PicohookError
 from ...hooks.base import Hook
-from ...model.decisions import Approve, Deny
+from ...model.decisions import AbortTurn, Approve, Continue, Deny, Retry
 from ...process.runner import Runner
 from ...protocol.codec import encode
+from ...wire import words
 from ...wire.text import explain, last_words
 from .database import DatabaseError
 from .grants_part import GrantsPart
-from .presence import Presence
 from .queue import Answer, Queue, Waiting
 
 if TYPE_CHECKING:
@@ -32,12 +30,12 @@ if TYPE_CHECKING:
     from ...hooks.base import HostServices, Question
     from ...model.decisions import Decision
     from .queue import State
-    from .spec import QueueSpec
+    from .spec import AskSpec, QueueSpec
+
+T = TypeVar("T")
 
 LOOK = 0.05
 """Seconds between two looks at the queue while a call waits. A look takes microseconds."""
-LAST_RESORT = 5.0
-"""Seconds in which the thread has to end."""
 SPARE = 0.5
 """The most seconds between the end of a call's waiting and the hook's deadline."""
 NOTIFIERS, NOTIFIED_WITHIN, SHOWN_TAIL = 4, 30.0, 400
@@ -49,32 +47,34 @@ class Place:
 
     def __init__(self, waiting: Waiting) -> None:
         self.waiting = waiting
-        self.placed, self.ended = anyio.Event(), anyio.Event()
+        self.ended = anyio.Event()
         self.answer: Answer | None = None
-        self.error = ""
+        self.error: Exception | None = None
         """The reason why it cannot be answered."""
-        self.link = ""
-        """The address at which this call alone is shown and answered; empty if no page is open."""
-
-    def end(self) -> None:
-        """Let those who wait for it continue."""
-        self.placed.set()
-        self.ended.set()
 
 
 class QueueHook(Hook):
-    """Puts each call into the queue: the very bytes that approvers are asked about."""
+    """Puts each call into the queue: the very bytes that approvers are asked about.
+
+    Its task does all that touches the file, in threads, so that no disk holds up the event loop.
+    """
 
     keeps_decisions = False
     waits_for_person = True
-    spec: QueueSpec
+    spec: QueueSpec | AskSpec
 
     def open(self, host: HostServices) -> None:
         self._host = host
-        self._desk = host.shared(Desk)
         notifier = self.spec.notifier
         self._runner = None if notifier is None else Runner(notifier, host)
-        self._notifiers = anyio.CapacityLimiter(NOTIFIERS)
+        self._notifiers, self._thread = anyio.CapacityLimiter(NOTIFIERS), anyio.CapacityLimiter(1)
+        self._places: dict[str, Place] = {}
+        """The calls that wait."""
+        self._wake = anyio.Event()
+        self._stopped = False
+        self._queue: Queue | None = None
+        """It is used in one thread at a time, so that no disk holds up the event loop."""
+        self._seen: tuple[int, int] | None = None
 
     async def handle(self, question: Question[Any]) -> Decision:
         now, timeout = self._host.reactor.now, question.deadline - question.begun
@@ -83,30 +83,43 @@ class QueueHook(Hook):
         place = Place(Waiting(question.shared.params(), time.time() + end - now(), self._about()))
         try:
             with anyio.CancelScope(deadline=end):
-                await self._desk.put(place)
-                await self._ended(place)
+                link = await self._in_thread(self._put, place)
+                self._wake.set()
+                await self._ended(place, link)
+        except PicohookError as error:
+            place.error = error
         finally:
-            if not place.ended.is_set():
-                self._desk.leave(place, "over" if now() >= end else "gone")
-        if place.error:
-            raise HookUnavailableError(place.error, cause="unreachable")
+            if self._places.pop(place.waiting.id, None) is not None and not place.ended.is_set():
+                with anyio.CancelScope(shield=True), suppress(PicohookError):
+                    await self._in_thread(self._withdraw, place, "over" if now() >= end else "gone")
+        if place.error is not None:
+            why = str(place.error) if isinstance(place.error, PicohookError) else explain(place.error)
+            raise HookUnavailableError(why, cause="unreachable")
         if place.answer is None:
-            return Deny(f"nobody answered within {timeout:g} s")
-        if place.answer.yes:
-            return Approve(reason=f"approved through {place.answer.by}", grant=place.answer.grant)
-        return Deny(f"the user said: {place.answer.reason}" if place.answer.reason else "the user said no")
+            return self._unanswered(question, f"nobody answered within {timeout:g} s")
+        return self._decided(question, place.answer)
 
-    async def _ended(self, place: Place) -> None:
+    async def _in_thread(self, work: Callable[..., T], *given: Any) -> T:
+        return await anyio.to_thread.run_sync(work, *given, limiter=self._thread)
+
+    def _decided(self, question: Question[Any], answer: Answer) -> Decision:
+        if answer.yes:
+            return Approve(reason=f"approved through {answer.by}", grant=answer.grant)
+        return self._unanswered(question, f"the user said: {answer.reason}" if answer.reason else "the user said no")
+
+    def _unanswered(self, _question: Question[Any], why: str) -> Decision:
+        return Deny(why)
+
+    async def _ended(self, place: Place, link: str) -> None:
         """Wait until the call is answered. Meanwhile the notifier runs, if there is one."""
         async with anyio.create_task_group() as tasks:
-            if self._runner is not None and not place.error:
-                tasks.start_soon(self._notify, self._runner, place)
+            if self._runner is not None:
+                tasks.start_soon(self._notify, self._runner, place.waiting, link)
             await place.ended.wait()
             tasks.cancel_scope.cancel()
 
-    async def _notify(self, runner: Runner, place: Place) -> None:
-        one = place.waiting
-        about = encode({"id": one.id, "until": one.until, "link": place.link, **one.about})
+    async def _notify(self, runner: Runner, one: Waiting, link: str) -> None:
+        about = encode({"id": one.id, "until": one.until, "link": link, **one.about})
         line = about[:-1] + b',"call":' + one.call + b"}\n"
         async with self._notifiers:
             try:
@@ -126,118 +139,83 @@ class QueueHook(Hook):
         about = {"hook": spec.name, "source": spec.source, "filter": rule, "grants": keeps_grants}
         return {**about, "program": program, "pid": os.getpid(), "directory": where}
 
+    # Its task.
 
-class Desk:
-    """The queue as one host uses it: in a thread of its own, so that no disk holds up the event loop.
+    async def run(self) -> None:
+        try:
+            while not self._stopped:
+                with anyio.move_on_after(LOOK if self._places else math.inf):
+                    await self._wake.wait()
+                self._wake = anyio.Event()
+                try:
+                    for place in await self._in_thread(self._look):
+                        place.ended.set()
+                except Exception as error:  # the file can fail in any way: no call is approved then
+                    if not (isinstance(error, DatabaseError) and error.may_pass):
+                        self._host.log.warning("the queue of approvals failed", why=explain(error))
+                        await self._close(error)
+        finally:
+            with anyio.CancelScope(shield=True):
+                await self._close(PicohookError("the host ends"))
 
-    The thread starts with the first call. While a call waits, it looks at the queue every `LOOK` seconds.
-    """
+    def stop(self) -> None:
+        self._stopped = True
+        self._wake.set()
 
-    def __init__(self, host: HostServices) -> None:
-        self._log = host.log
-        self._jobs: queues.SimpleQueue[Callable[[], None] | None] = queues.SimpleQueue()
-        self._thread: threading.Thread | None = None
-        # The thread's own:
-        self._opened: tuple[Queue, Presence] | None = None
-        self._places: dict[str, Place] = {}
-        self._seen: tuple[int, int] | None = None
-        self._next_look = 0.0
-
-    # In the event loop.
-
-    async def put(self, place: Place) -> None:
-        """Put a call into the queue. If that fails, the place has ended with the error."""
-        if self._thread is None:
-            self._token = current_token()
-            self._thread = threading.Thread(target=self._run, name="picohook approvals", daemon=True)
-            self._thread.start()
-        self._jobs.put(lambda: self._put(place))
-        await place.placed.wait()
-
-    def leave(self, place: Place, state: State) -> None:
-        """Take a call out of the queue if it is still there. Does not wait."""
-        self._jobs.put(lambda: self._leave(place, state))
-
-    async def aclose(self) -> None:
-        """End the thread. Calls that still wait leave the queue."""
-        if self._thread is not None:
-            self._jobs.put(None)
-            await anyio.to_thread.run_sync(self._thread.join, LAST_RESORT)
+    async def _close(self, error: Exception) -> None:
+        """End all calls that wait, and close the queue, which they leave with it. The next call opens it anew."""
+        places, self._places = self._places, {}
+        for place in places.values():
+            place.error = error
+            place.ended.set()
+        queue, self._queue, self._seen = self._queue, None, None
+        if queue is not None:
+            await self._in_thread(queue.close)
 
     # In the thread.
 
-    def _run(self) -> None:
-        while True:
-            try:
-                job = self._jobs.get(timeout=LOOK if self._places else None)
-                if job is None:
-                    break
-                job()
-            except queues.Empty:
-                pass
-            except Exception as error:  # the file can fail in any way: no call is approved then
-                self._fail(error)
-            if self._places and time.monotonic() >= self._next_look:
-                self._next_look = time.monotonic() + LOOK
-                try:
-                    self._look()
-                except Exception as error:
-                    self._fail(error)
-        self._close()
+    def _put(self, place: Place) -> str:
+        """Returns the address at which this call alone is shown and answered; empty if no page is open."""
+        queue = self._queue = self._queue or Queue(present=True)
+        link = queue.link(place.waiting.id)
+        queue.put(place.waiting)
+        self._places[place.waiting.id] = place
+        return link
 
-    def _put(self, place: Place) -> None:
-        try:
-            if self._opened is None:
-                opened = Queue()
-                self._opened = opened, Presence(opened.directory)
-            queue, presence = self._opened
-            place.link = queue.link(place.waiting.id)
-            queue.put(presence.name, place.waiting)
-            self._places[place.waiting.id] = place
-        except Exception as error:  # the other calls may still be answered
-            self._end(place, error)
-        self._tell(place.placed.set)
+    def _withdraw(self, place: Place, state: State) -> None:
+        if self._queue is not None:
+            self._queue.withdraw(place.waiting.id, state)
 
-    def _look(self) -> None:
-        """Use the answers that came since the last look."""
-        assert self._opened is not None
-        queue, presence = self._opened
-        version = queue.version()
-        for call in queue.answered(presence.name) if version != self._seen else ():
-            place = self._places.get(call)
-            if place is not None:
-                place.answer = queue.use(place.waiting)
-                self._end(place, PicohookError(f"{queue.path}: the call was changed") if place.answer is None else None)
+    def _look(self) -> list[Place]:
+        """Use the answers that came since the last look. Returns their calls."""
+        queue = self._queue
+        if queue is None or (version := queue.version()) == self._seen:
+            return []
+        ended = [place for call in queue.answered() if (place := self._places.get(call)) is not None]
+        for place in ended:
+            place.answer = queue.use(place.waiting)
+            if place.answer is None:
+                place.error = PicohookError(f"{queue.path}: the call was changed")
         self._seen = version
+        return ended
 
-    def _end(self, place: Place, error: Exception | None) -> None:
-        self._places.pop(place.waiting.id, None)
-        if error is not None:
-            place.error = str(error) if isinstance(error, PicohookError) else explain(error)
-        self._tell(place.end)
 
-    def _tell(self, callback: Callable[[], None]) -> None:
-        with suppress(Exception):  # the event loop has ended, and nobody waits
-            anyio.from_thread.run_sync(callback, token=self._token)
+class AskHook(QueueHook):
+    """Puts what other hooks have paused into the queue: the call, or the end of a turn, as those hooks left it."""
 
-    def _leave(self, place: Place, state: State) -> None:
-        if self._places.pop(place.waiting.id, None) is not None and self._opened is not None:
-            self._opened[0].withdraw(place.waiting.id, state)
+    answers_pauses = True
+    in_process = False
+    spec: AskSpec
 
-    def _fail(self, error: Exception) -> None:
-        """Deny all calls that wait, if no answer can be read. The next call opens the queue anew."""
-        if isinstance(error, DatabaseError) and error.may_pass:
-            return
-        self._log.warning("the queue of approvals failed", why=explain(error))
-        for place in [*self._places.values()]:
-            self._end(place, error)
-        self._close()
+    def _about(self) -> dict[str, Any]:
+        return {**super()._about(), "grants": False, "paused": [*PAUSES.get()]}
 
-    def _close(self) -> None:
-        for place in [*self._places.values()]:
-            with suppress(PicohookError):
-                self._leave(place, "gone")
-        if self._opened is not None:
-            self._opened[1].close()
-            self._opened[0].close()
-        self._opened = self._seen = None
+    def _decided(self, question: Question[Any], answer: Answer) -> Decision:
+        if answer.yes:
+            return Continue(reason=f"approved through {answer.by}")
+        if words.RETRY in question.stage.actions:
+            return Retry(feedback=answer.reason or "the user said no")
+        return super()._decided(question, answer)
+
+    def _unanswered(self, question: Question[Any], why: str) -> Decision:
+        return Deny(why) if words.DENY in question.stage.actions else AbortTurn(reason=why)

@@ -12,22 +12,20 @@ import ipaddress
 import json
 import os
 import secrets
-import threading
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar
-from urllib.parse import parse_qs, urlsplit
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl, urlsplit
 
 import anyio
-import anyio.to_thread
 import uvicorn
 from jinja2 import Environment, FileSystemLoader
+from pydantic import BaseModel, ConfigDict
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.responses import FileResponse, HTMLResponse, JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from ...errors import PicohookError
 from .plain import plain
-from .presence import Presence
 from .queue import Answer, Queue
 from .view import judge, view
 
@@ -39,8 +37,6 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
     from .queue import Waiting
-
-T = TypeVar("T")
 
 FILES = os.path.join(os.path.dirname(__file__), "page_files")
 MOST_SHOWN = 50
@@ -88,15 +84,26 @@ class OnlyHere:
             await PlainTextResponse("This page is not for other sites.", 403)(scope, receive, with_headers)
 
 
+class _Said(BaseModel):
+    """An answer as the page sends it. Anything that is no clear yes or no is refused."""
+
+    model_config = ConfigDict(strict=True)
+
+    yes: bool
+    reason: str
+    grant: str = ""
+    """One of the grants that the card offers, in JSON."""
+
+
 class Page:
     """The page of one queue. Its methods are the endpoints."""
 
     def __init__(self, queue: Queue, token: str) -> None:
         self._queue, self._token = queue, token
-        self._lock = threading.Lock()
         templates = Environment(loader=FileSystemLoader(FILES), autoescape=True, trim_blocks=True, lstrip_blocks=True)
         self._card, self._link = templates.get_template("card.html"), templates.get_template("link.html")
         self._cards: dict[str, str] = {}
+        self._swept = 0.0
 
     def app(self, url: str, names: Iterable[str]) -> ASGIApp:
         """The page as an ASGI application, with its address and all names by which a browser may ask for it."""
@@ -110,119 +117,84 @@ class Page:
             Route("/calls/{id}", self.answer, methods=["POST"]),
             Route("/call/{id}", self.link, methods=["GET", "POST"]),
         ]
-        return OnlyHere(Starlette(routes=routes), url, names)
+        refused: Any = dict.fromkeys((PicohookError, ValueError, HTTPException), _refused)
+        return OnlyHere(Starlette(routes=routes, exception_handlers=refused), url, names)
 
     async def calls(self, request: Request) -> Response:
         """The calls that wait, as soon as they differ from those of the version that the page has."""
-        if (refused := self._refused(request)) is not None:
-            return refused
-        since, sweep = request.query_params.get("since", ""), 0.0
+        self._require_token(request)
+        since = request.query_params.get("since", "")
         with anyio.move_on_after(LONGEST_WAIT):
-            while True:
-                now = anyio.current_time()
-                version = await self._do(self._version, now >= sweep)
-                sweep = now + SWEEP if now >= sweep else sweep
-                if version != since:
-                    break
+            while (version := self._version()) == since:  # noqa: ASYNC110 - other programs change the file
                 await anyio.sleep(LOOK)
-        return JSONResponse({"version": since} if version == since else await self._do(self._listed, version))
+        if version == since:
+            return JSONResponse({"version": version})
+        waiting = self._queue.waiting(MOST_SHOWN)
+        self._cards = {one.id: self._cards.get(one.id) or self._rendered(one) for one in waiting}
+        calls = [{"id": one.id, "until": one.until, "html": self._cards[one.id]} for one in waiting]
+        return JSONResponse({"version": version, "count": self._queue.count(), "calls": calls})
 
     async def end(self, request: Request) -> Response:
         """Why a call waits no more."""
-        if (refused := self._refused(request)) is not None:
-            return refused
-        found = await self._tried(lambda: self._queue.find(request.path_params["id"]).end)
-        return found if isinstance(found, Response) else JSONResponse({"end": plain(found)})
+        self._require_token(request)
+        return JSONResponse({"end": plain(self._queue.find(request.path_params["id"]).end)})
 
     async def answer(self, request: Request) -> Response:
         """Answer a call."""
-        if (refused := self._refused(request)) is not None:
-            return refused
-        try:
-            said = json.loads(await _body(request))
-            answer = _answer(said["yes"], said["reason"], "the page", request)
-            grant = str(said.get("grant", ""))
-        except (ValueError, TypeError, KeyError, RecursionError, AttributeError):
-            return JSONResponse({"error": "this is no answer"}, 400)
-        done = await self._tried(lambda: self._take(request.path_params["id"], answer, grant))
-        return done if isinstance(done, Response) else JSONResponse({})
+        self._require_token(request)
+        self._take(request, _Said.model_validate_json(await _body(request)), "the page")
+        return JSONResponse({})
 
     async def link(self, request: Request) -> Response:
         """Show one call by its signed link, or answer it. A GET changes nothing: programs that show previews fetch links."""
         call, key = request.path_params["id"], request.query_params.get("key", "")
-        if not hmac.compare_digest(key.encode(), (await self._do(self._queue.signature, call)).encode()):
+        if not hmac.compare_digest(key.encode(), self._queue.signature(call).encode()):
             return PlainTextResponse("This link is not valid.", 403)
-        waiting = await self._tried(lambda: self._queue.find(call))
-        if isinstance(waiting, Response):
-            return waiting
         if request.method == "POST":
-            try:
-                said = {name: values[0] for name, values in parse_qs((await _body(request)).decode()).items()}
-                yes = {"yes": True, "no": False}[said["answer"]]
-                answer = _answer(yes, said.get("reason", ""), "a link", request)
-            except (ValueError, KeyError):
-                return PlainTextResponse("This is no answer.", 400)
-            done = await self._tried(lambda: self._take(call, answer, said.get("grant", "") if yes else ""))
-            if isinstance(done, Response):
-                return done
-            waiting = await self._do(self._queue.find, call)
+            said = dict(parse_qsl((await _body(request)).decode()))
+            yes = {"yes": True, "no": False}.get(said.get("answer", ""))
+            self._take(request, _Said.model_validate({"reason": "", **said, "yes": yes}), "a link")
+        waiting = self._queue.find(call)
         if "whole" in request.query_params and waiting.is_waiting:
             return PlainTextResponse(plain(waiting.call.decode("utf-8", "replace")))
-        shown = await anyio.to_thread.run_sync(self._rendered, waiting) if waiting.is_waiting else ""
+        shown = self._rendered(waiting) if waiting.is_waiting else ""
         return HTMLResponse(self._link.render(card=shown, end="" if shown else plain(waiting.end)))
 
-    # In a thread.
-
-    async def _do(self, work: Callable[..., T], *arguments: Any) -> T:
-        def locked() -> T:
-            with self._lock:
-                return work(*arguments)
-
-        return await anyio.to_thread.run_sync(locked)
-
-    async def _tried(self, work: Callable[[], T]) -> T | Response:
-        """The result, or a response with the reason why there is none."""
-        try:
-            return await self._do(work)
-        except PicohookError as error:
-            return JSONResponse({"error": plain(str(error))}, 409)
-
-    def _take(self, call: str, answer: Answer, grant: str) -> None:
+    def _take(self, request: Request, said: _Said, channel: str) -> None:
         """Answer a call, with a grant that was offered with it. Raises `PicohookError` for any other."""
-        offered = {json.dumps(one): one for _, one in view(self._queue.find(call)).offers} if grant else {}
-        try:
-            chosen = offered[json.dumps(json.loads(grant))] if grant else None
-        except (ValueError, KeyError, RecursionError):
-            raise PicohookError("the yes is for calls that were not offered: choose again") from None
-        self._queue.answer(call, replace(answer, grant=chosen if answer.yes else None))
+        call, grant = request.path_params["id"], None
+        if said.yes and said.grant:
+            offered = {json.dumps(one, sort_keys=True): one for _, one in view(self._queue.find(call)).offers}
+            try:
+                grant = offered[json.dumps(json.loads(said.grant), sort_keys=True)]
+            except (ValueError, KeyError, RecursionError):
+                raise PicohookError("the yes is for calls that were not offered: choose again") from None
+        by = f"{channel}, from {request.client and request.client.host}"
+        self._queue.answer(call, Answer(said.yes, said.reason.strip()[:MOST_REASON], by, grant))
 
-    def _version(self, sweep: bool) -> str:  # noqa: FBT001 - it is passed through
-        if sweep:
+    def _version(self) -> str:
+        if anyio.current_time() - self._swept > SWEEP:
+            self._swept = anyio.current_time()
             self._queue.remove_dead()
         return "-".join(map(str, self._queue.version()))
-
-    def _listed(self, version: str) -> dict[str, Any]:
-        waiting = self._queue.waiting(MOST_SHOWN)
-        self._cards = {one.id: self._cards.get(one.id) or self._rendered(one) for one in waiting}
-        calls = [{"id": one.id, "until": one.until, "html": self._cards[one.id]} for one in waiting]
-        return {"version": version, "count": self._queue.count(), "calls": calls}
 
     def _rendered(self, waiting: Waiting) -> str:
         return self._card.render(call=view(waiting), key=self._queue.signature(waiting.id))
 
-    def _refused(self, request: Request) -> Response | None:
-        """The response to a request without the token; None if it has it."""
+    def _require_token(self, request: Request) -> None:
+        """Raise `HTTPException` for a request without the token."""
         said = request.headers.get("authorization", "")
-        if hmac.compare_digest(said.encode(), f"Bearer {self._token}".encode()):
-            return None
-        return JSONResponse({"error": "the token is missing: open the address that picohook has printed"}, 401)
+        if not hmac.compare_digest(said.encode(), f"Bearer {self._token}".encode()):
+            raise HTTPException(401, "the token is missing: open the address that picohook has printed")
 
 
-def _answer(yes: object, reason: object, channel: str, request: Request) -> Answer:
-    """The answer of a person. Raises `ValueError` for anything but a clear one."""
-    if (yes is not True and yes is not False) or not isinstance(reason, str):
-        raise ValueError
-    return Answer(yes, reason.strip()[:MOST_REASON], f"{channel}, from {request.client and request.client.host}")
+def _refused(_: Request, error: Exception) -> Response:
+    """The response to a request without the token, to what is no clear answer, and to one that came too late."""
+    if isinstance(error, HTTPException):
+        return JSONResponse({"error": error.detail}, error.status_code)
+    if isinstance(error, PicohookError):
+        return JSONResponse({"error": plain(str(error))}, 409)
+    return JSONResponse({"error": "this is no answer"}, 400)
 
 
 async def _body(request: Request) -> bytes:
@@ -249,8 +221,7 @@ def place_of(bound: socket.socket, url: str = "", *, encrypted: bool) -> tuple[s
 
 def serve(bound: socket.socket, tell: Callable[[str], None], *, url: str, certificate: str, key: str) -> None:
     """Serve the page until a signal. `tell` gets its address with the token. Raises `PicohookError`."""
-    queue, token = Queue(), secrets.token_urlsafe(24)
-    presence = Presence(queue.directory)
+    queue, token = Queue(present=True), secrets.token_urlsafe(24)
     url, names = place_of(bound, url, encrypted=bool(certificate))
     try:
         # No log of requests: it would have the keys of links.
@@ -260,9 +231,8 @@ def serve(bound: socket.socket, tell: Callable[[str], None], *, url: str, certif
         config = uvicorn.Config(Page(queue, token).app(url, names), **quiet, **limits, **tls)
         config.load()
         judge()  # now, and not when the first call waits
-        queue.serve(presence.name, url)
+        queue.serve(url)
         tell(f"{url}#{token}")
         uvicorn.Server(config).run(sockets=[bound])
     finally:
-        presence.close()
         queue.close()

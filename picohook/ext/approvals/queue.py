@@ -6,18 +6,20 @@ is one transaction, so a program that is killed leaves all of it or nothing. A h
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import hashlib
 import hmac
 import json
 import os
 import secrets
 import time
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ...errors import PicohookError
-from .database import Database, DatabaseError
-from .presence import is_alive, remove_dead
+from .database import Database
+from .grants import require_grant
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,6 +31,8 @@ KEPT = 3600.0
 """Seconds for which the end of a call is remembered, without the call."""
 INLINE = 64 * 1024
 """The most bytes of a call that a list has."""
+SUFFIX = ".alive"
+_SAFE = os.O_NOFOLLOW | os.O_CLOEXEC
 _SCHEMA = """
 CREATE TABLE calls (
   number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, host TEXT NOT NULL, state TEXT NOT NULL, asked_at REAL NOT NULL,
@@ -42,11 +46,10 @@ CREATE TABLE pages (host TEXT PRIMARY KEY, url TEXT NOT NULL);
 CREATE TABLE keys (name TEXT PRIMARY KEY, value BLOB NOT NULL);
 INSERT INTO keys VALUES ('links', randomblob(32))
 """
-_COLUMNS = "id, state, asked_at, until, about, yes, reason, by, given, length(call)"
-_SHORT = f"{_COLUMNS}, CASE WHEN length(call) <= {INLINE} THEN call ELSE head END"
-_EMPTY = "call = x'', head = x''"
+_WHOLE = "SELECT call, until, about, id, asked_at, length(call), state, yes, reason, by, given FROM calls"
+_SHORT = _WHOLE.replace("call,", f"CASE WHEN length(call) <= {INLINE} THEN call ELSE head END,", 1)
+_END = "UPDATE calls SET state = ?, call = x'', head = x'' WHERE state IN ('waiting', 'answered')"
 _WAITING = "state = 'waiting' AND until > ?"
-_PENDING = "state IN ('waiting', 'answered')"
 _ENDED = "state IN ('used', 'over', 'gone') AND until < ?"
 
 
@@ -64,7 +67,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A call in the queue."""
+    """A call in the queue: one row."""
 
     call: bytes
     """The call as approvers are asked about it, in JSON; its beginning if `size` is larger."""
@@ -80,6 +83,13 @@ class Waiting:
     state: State = "waiting"
     answer: Answer | None = None
 
+    @classmethod
+    def of(cls, row: tuple[Any, ...]) -> Waiting:
+        """The call in a row of `_WHOLE`, or of `_SHORT`."""
+        call, until, about, name, asked_at, size, state, yes, reason, by, given = row
+        answer = None if yes is None else Answer(yes == 1, reason, by, None if given is None else json.loads(given))
+        return cls(bytes(call), until, json.loads(about), name, asked_at, size, state, answer)
+
     @property
     def is_waiting(self) -> bool:
         """Whether it waits for an answer."""
@@ -94,6 +104,15 @@ class Waiting:
             return f"{self.id} waits no more: its caller has gone"
         return f"{self.id} was not answered in time, and was denied"
 
+    def wire(self) -> dict[str, Any]:
+        """The JSON for programs."""
+        shown = {name: getattr(self, name) for name in ("id", "state", "asked_at", "until", "size")} | self.about
+        if self.answer is not None:
+            shown["answer"] = asdict(self.answer)
+        if self.call and len(self.call) == self.size:
+            shown["call"] = json.loads(self.call)
+        return shown
+
 
 class Queue(Database):
     """The queue. One thread at a time may use it. Every method raises `PicohookError` if the file cannot be used."""
@@ -102,41 +121,60 @@ class Queue(Database):
     schema = _SCHEMA
     version_of_schema = 1
 
+    def __init__(self, directory: str | None = None, *, present: bool = False) -> None:
+        """`present` is for programs whose calls wait in it, or which serve it as a page, until they end."""
+        super().__init__(directory)
+        with self._explained():
+            self._presence = Presence(self.directory) if present else None
+
+    @property
+    def host(self) -> str:
+        """The name of this program in the queue."""
+        assert self._presence is not None
+        return self._presence.name
+
+    def close(self) -> None:
+        """Close the file. What is this program's own leaves the queue."""
+        if self._presence is not None:
+            self._presence.close()
+            with contextlib.suppress(PicohookError):
+                self.remove_dead()
+        super().close()
+
     # For hosts.
 
-    def put(self, host: str, waiting: Waiting) -> None:
-        """Add a call. It waits until the host with this presence uses an answer, or withdraws it."""
+    def put(self, waiting: Waiting) -> None:
+        """Add a call. It waits until this program uses an answer, withdraws it, or ends."""
         head = waiting.call[:INLINE] if len(waiting.call) > INLINE else b""
-        row = (waiting.id, host, waiting.asked_at, waiting.until, json.dumps(waiting.about), head, waiting.call)
+        row = (waiting.id, self.host, waiting.asked_at, waiting.until, json.dumps(waiting.about), head, waiting.call)
         columns = "id, host, asked_at, until, about, head, call, state"
         with self._writing():
             self._db.execute(f"INSERT INTO calls ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, 'waiting')", row)
 
-    def answered(self, host: str) -> list[str]:
-        """The host's calls with an answer that was not used."""
+    def answered(self) -> list[str]:
+        """This program's calls with an answer that was not used."""
         with self._explained():
-            rows = self._db.execute("SELECT id FROM calls WHERE state = 'answered' AND host = ?", (host,))
+            rows = self._db.execute("SELECT id FROM calls WHERE state = 'answered' AND host = ?", (self.host,))
             return [one for (one,) in rows]
 
     def use(self, waiting: Waiting) -> Answer | None:
         """Use the answer for this call, once; None if there is none for exactly this call."""
-        asked = "SELECT yes, reason, by, given FROM calls WHERE id = ? AND state = 'answered' AND call = ?"
+        asked = f"{_WHOLE} WHERE id = ? AND state = 'answered' AND call = ?"
         with self._writing():
             row = self._db.execute(asked, (waiting.id, waiting.call)).fetchone()
             if row is not None:
-                self._db.execute(f"UPDATE calls SET state = 'used', {_EMPTY} WHERE id = ?", (waiting.id,))
-        return None if row is None else _answer(*row)
+                self._db.execute(f"{_END} AND id = ?", ("used", waiting.id))
+        return None if row is None else Waiting.of(row).answer
 
     def withdraw(self, call: str, state: State) -> None:
         """End the waiting of a call whose answer is not used."""
         with self._writing():
-            self._db.execute(f"UPDATE calls SET state = ?, {_EMPTY} WHERE id = ? AND {_PENDING}", (state, call))
+            self._db.execute(f"{_END} AND id = ?", (state, call))
 
     def version(self) -> tuple[int, int]:
         """Differs after each change of the queue by any program. Raises `PicohookError` if the file was removed."""
         with self._explained():
-            if os.stat(self.path).st_ino != self._inode:
-                raise DatabaseError(f"{self.path}: was replaced")
+            self.require_same_file()
             return self._one("PRAGMA data_version"), self._db.total_changes
 
     # For people.
@@ -149,24 +187,29 @@ class Queue(Database):
     def waiting(self, most: int = -1) -> list[Waiting]:
         """The calls that wait for an answer, the oldest first. A large one has only the beginning of its call."""
         with self._explained():
-            asked = f"SELECT {_SHORT} FROM calls WHERE {_WAITING} ORDER BY number LIMIT ?"
-            return [_waiting(row) for row in self._db.execute(asked, (time.time(), most))]
+            rows = self._db.execute(f"{_SHORT} WHERE {_WAITING} ORDER BY number LIMIT ?", (time.time(), most))
+            return [Waiting.of(row) for row in rows]
 
     def find(self, call: str) -> Waiting:
         """One call with its state, whole. Raises `PicohookError` if the queue does not know it."""
         with self._explained():
-            row = self._db.execute(f"SELECT {_COLUMNS}, call FROM calls WHERE id = ?", (call,)).fetchone()
+            row = self._db.execute(f"{_WHOLE} WHERE id = ?", (call,)).fetchone()
         if row is None:
             raise PicohookError(f"no call {call} is in the queue: see picohook approvals")
-        return _waiting(row)
+        return Waiting.of(row)
 
     def answer(self, call: str, answer: Answer) -> None:
-        """Answer a call. The first answer counts. Raises `PicohookError` if the call does not wait for one."""
+        """Answer a call. The first answer counts.
+
+        Raises `PicohookError` if the call does not wait for one, or if its grant can never hold: the call then still waits.
+        """
         self.remove_dead()
+        grant = None if answer.grant is None else json.dumps(answer.grant)
+        if answer.grant is not None and (found := self.find(call)).is_waiting:
+            require_grant(answer.grant, found.call, found.about)
         with self._writing():
             found = self.find(call)
             if found.is_waiting:
-                grant = None if answer.grant is None else json.dumps(answer.grant)
                 values = (int(answer.yes), answer.reason, answer.by, grant, call)
                 changed = "state = 'answered', yes = ?, reason = ?, by = ?, given = ?"
                 self._db.execute(f"UPDATE calls SET {changed} WHERE id = ?", values)
@@ -179,24 +222,21 @@ class Queue(Database):
         hosts = f"{pending} 'waiting' UNION {pending} 'answered' UNION SELECT host FROM pages"
         old = time.time() - KEPT
         with self._explained():
-            found = self._db.execute(hosts).fetchall()
-            dead = [host for (host,) in found if not is_alive(self.directory, host)]
+            dead = [(host,) for (host,) in self._db.execute(hosts).fetchall() if not is_alive(self.directory, host)]
             if not dead and not self._one(f"SELECT 1 FROM calls WHERE {_ENDED} LIMIT 1", old):
                 return
             with self._writing():
-                gone = f"UPDATE calls SET state = 'gone', {_EMPTY} WHERE host = ? AND {_PENDING}"
-                for host in dead:
-                    self._db.execute(gone, (host,))
-                    self._db.execute("DELETE FROM pages WHERE host = ?", (host,))
+                self._db.executemany(_END.replace("?", "'gone'") + " AND host = ?", dead)
+                self._db.executemany("DELETE FROM pages WHERE host = ?", dead)
                 self._db.execute(f"DELETE FROM calls WHERE {_ENDED}", (old,))
             remove_dead(self.directory)
 
     # For pages.
 
-    def serve(self, host: str, url: str) -> None:
-        """Note that the program with this presence shows the queue as a page at this address."""
+    def serve(self, url: str) -> None:
+        """Note that this program shows the queue as a page at this address."""
         with self._writing():
-            self._db.execute("INSERT INTO pages VALUES (?, ?)", (host, url))
+            self._db.execute("INSERT INTO pages VALUES (?, ?)", (self.host, url))
 
     def link(self, call: str) -> str:
         """The address at which this call alone is shown and answered, on the newest page; empty without a page."""
@@ -212,11 +252,48 @@ class Queue(Database):
         return hmac.new(key, call.encode(), hashlib.sha256).hexdigest()
 
 
-def _waiting(row: tuple[Any, ...]) -> Waiting:
-    call, state, asked_at, until, about, yes, reason, by, given, size, shown = row
-    answer = None if yes is None else _answer(yes, reason, by, given)
-    return Waiting(bytes(shown), until, json.loads(about), call, asked_at, size, state, answer)
+class Presence:
+    """A locked file that shows that a program lives, until `close`. Raises `OSError`.
+
+    The system releases the lock when the program ends, however it ends.
+    """
+
+    def __init__(self, directory: str) -> None:
+        self.name = secrets.token_hex(8)
+        self._path = os.path.join(directory, self.name + SUFFIX)
+        new = os.path.join(directory, self.name)
+        self._descriptor = os.open(new, os.O_RDWR | os.O_CREAT | os.O_EXCL | _SAFE, 0o600)
+        fcntl.flock(self._descriptor, fcntl.LOCK_EX)
+        os.rename(new, self._path)  # now that it is locked: a program that looks for dead ones would remove it before
+
+    def close(self) -> None:
+        """Remove the file."""
+        with contextlib.suppress(OSError):
+            os.unlink(self._path)
+        os.close(self._descriptor)
 
 
-def _answer(yes: int, reason: str, by: str, given: str | None) -> Answer:
-    return Answer(yes == 1, reason, by, None if given is None else json.loads(given))
+def is_alive(directory: str, name: str) -> bool:
+    """Whether the program with this presence still runs. If not, its file is removed."""
+    path = os.path.join(directory, name + SUFFIX)
+    try:
+        descriptor = os.open(path, os.O_RDONLY | _SAFE)
+    except OSError as error:  # too many open files, for example, say nothing about the program
+        return not isinstance(error, FileNotFoundError)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    else:
+        with contextlib.suppress(OSError):
+            os.unlink(path)
+        return False
+    finally:
+        os.close(descriptor)
+
+
+def remove_dead(directory: str) -> None:
+    """Remove the files of programs that were killed. Raises `OSError`."""
+    for name in os.listdir(directory):
+        if name.endswith(SUFFIX):
+            is_alive(directory, name.removesuffix(SUFFIX))

@@ -1,56 +1,50 @@
-"""The settings of a hook whose calls wait in the queue."""
+"""The settings of hooks whose calls wait in the queue."""
 
 from __future__ import annotations
 
 import shlex
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from ...extension import Lazy
-from ...model.spec import HookSpec, Seconds, StageName
-from ...model.stages import APPROVE_TOOL
+from ...model.spec import HookSpec, OnFailure, Seconds, StageName
+from ...model.stages import APPROVE_TOOL, BEFORE_FINISH, BEFORE_TOOL
 
-HOOK: Lazy[Any] = Lazy("picohook.ext.approvals.hook:QueueHook")
+if TYPE_CHECKING:
+    from typing import Self
+
 TIMEOUT = 600.0
 """The default timeout in seconds: people take longer than programs."""
 
 
-class QueueSpec(HookSpec):
-    """`approver = "queue"`: the call waits in the queue of this user until a person answers."""
+class _PersonSpec(HookSpec):
+    """What asks a person in the queue of this user."""
 
-    approver: Literal["queue"] = Field(description='"queue": a call waits until a person answers it.')
+    KEY: ClassVar[str]
+    HOOK: ClassVar[Lazy[Any]]
+    STAGES: ClassVar[tuple[str, ...]]
+
     notify: tuple[str, ...] = Field(
         default=(),
-        description="With approver: a program and its arguments, run when a call waits, with the call on stdin.",
+        description="With approver or ask: a program and its arguments, run when a call waits, with the call on stdin.",
     )
-    stages: tuple[StageName, ...] = Field(default=(APPROVE_TOOL.name,), description="The stages at which it is asked.")
-    approval_timeout: Seconds | None = Field(default=TIMEOUT, description="Seconds for approve_tool.")
 
-    @field_validator("stages")
+    @field_validator("stages", check_fields=False)
     @classmethod
-    def _approves(cls, stages: tuple[str, ...]) -> tuple[str, ...]:
-        if stages != (APPROVE_TOOL.name,):
-            raise ValueError(f'must be ["{APPROVE_TOOL.name}"]: a person is asked for approval and nothing else')
+    def _usual(cls, stages: tuple[str, ...]) -> tuple[str, ...]:
+        if stages != cls.STAGES:
+            named = ", ".join(f'"{stage}"' for stage in cls.STAGES)
+            raise ValueError(f"must be [{named}]: a person is asked for approval and nothing else")
         return stages
-
-    @field_validator("notify", mode="before")
-    @classmethod
-    def _no_shell_string(cls, value: Any) -> Any:
-        return cls._no_shell_strings(value)
-
-    @field_validator("notify")
-    @classmethod
-    def _no_empty_program(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        return cls._no_nul(value)
 
     @property
     def kind(self) -> str:
-        return "approver"
+        return self.KEY
 
     @property
     def runs(self) -> str:
-        return f"{self.approver}, and {shlex.join(self.notify)}" if self.notify else self.approver
+        return f"queue, and {shlex.join(self.notify)}" if self.notify else "queue"
 
     @property
     def examined(self) -> HookSpec:
@@ -65,4 +59,33 @@ class QueueSpec(HookSpec):
         return HookSpec(command=self.notify, trust=self.trust, limits=self.limits, sandbox=self.sandbox, **own)
 
     def make(self) -> Any:
-        return HOOK.load()(self)
+        return self.HOOK.load()(self)
+
+
+class QueueSpec(_PersonSpec):
+    """`approver = "queue"`: the call waits in the queue of this user until a person answers."""
+
+    KEY, HOOK = "approver", Lazy("picohook.ext.approvals.hook:QueueHook")
+    STAGES = (APPROVE_TOOL.name,)
+
+    approver: Literal["queue"] = Field(description='"queue": a call waits until a person answers it.')
+    stages: tuple[StageName, ...] = Field(default=STAGES, description="The stages at which it is asked.")
+    approval_timeout: Seconds | None = Field(default=TIMEOUT, description="Seconds for approve_tool.")
+
+
+class AskSpec(_PersonSpec):
+    """`ask = "queue"`: what other hooks pause waits in the queue of this user. The answer resumes it."""
+
+    KEY, HOOK = "ask", Lazy("picohook.ext.approvals.hook:AskHook")
+    STAGES = (BEFORE_TOOL.name, BEFORE_FINISH.name)
+
+    ask: Literal["queue"] = Field(description='"queue": what other hooks pause waits until a person answers it.')
+    stages: tuple[StageName, ...] = Field(default=STAGES, description="The stages whose pauses it answers.")
+    timeout: Seconds | None = Field(default=TIMEOUT, description="Seconds for one pause.")
+    on_failure: OnFailure = Field(default=OnFailure.DENY, description="What its failure does to the call.")
+
+    @model_validator(mode="after")
+    def _answers_every_pause(self) -> Self:
+        if self.filter is not None or self.fallback is not None or self.on_failure == OnFailure.CONTINUE:
+            raise ValueError('has a filter, a fallback or on_failure = "continue": a pause would end without an answer')
+        return self

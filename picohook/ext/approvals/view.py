@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic_core import from_json
 
-from ...model.payloads import ToolCall
+from ...model.conversation import text_of
 from ...wire.regular_files import read_regular
 from .grants import offers
 from .plain import plain
@@ -49,29 +49,34 @@ class View(NamedTuple):
 
 def view(waiting: Waiting, *, judged: bool = True) -> View:
     """The view of a call. It reads the file that the call would overwrite, so it may wait for a disk."""
-    size, is_cut = max(waiting.size, len(waiting.call)), len(waiting.call) < waiting.size
+    about, is_cut = waiting.about, len(waiting.call) < waiting.size
     try:
         call = from_json(waiting.call, allow_partial="trailing-strings" if is_cut else False)
+        if "tool" not in call and "response" in call:
+            call = {**call, "tool": "the end of the turn", "arguments": {"response": text_of(call["response"])}}
         arguments = dict(call.get("arguments") or {})
     except (ValueError, TypeError, AttributeError):
         call, arguments = {"tool": "a call that cannot be read"}, {"call": waiting.call.decode("utf-8", "replace")}
-    diff, compared = ([], set()) if is_cut else _diff(arguments, str(waiting.about.get("directory") or ""))
+    diff, compared = ([], set()) if is_cut else _diff(arguments, str(about.get("directory") or ""))
     shown = []
     for name, value in arguments.items():
         if name not in compared:
             text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2)
             is_cut = is_cut or len(text) > MOST_SHOWN
             shown.append((plain(name), plain(text[:MOST_SHOWN])))
+    size = max(waiting.size, len(waiting.call))
     left_out = f"This call is too large to be shown here: {size} bytes." if is_cut else ""
-    offered = [] if is_cut or not waiting.about.get("grants") else _offers(waiting, call)
+    offered = [] if is_cut or not about.get("grants") else offers(call, about)
     facts = [*_facts(waiting, call, arguments if judged else {})]
-    return View(waiting.id, plain(str(call.get("tool"))), facts, shown, diff, left_out, offered)
-
-
-def _offers(waiting: Waiting, call: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:
-    context = {"cwd": waiting.about.get("directory"), **(call.get("context") or {})}
-    asked = ToolCall(tool=call["tool"], arguments=call["arguments"], context=context)
-    return [(plain(text), grant) for text, grant in offers(asked)]
+    return View(
+        waiting.id,
+        plain(str(call.get("tool"))),
+        facts,
+        shown,
+        diff,
+        left_out,
+        [(plain(text), grant) for text, grant in offered],
+    )
 
 
 @cache
@@ -98,6 +103,7 @@ def _facts(waiting: Waiting, call: Mapping[str, Any], arguments: dict[str, Any])
     rule = ", ".join(f"{name} {value}" for name, value in (about.get("filter") or {}).items()) or "every call"
     judged = judge()(str(call.get("tool")), arguments, str(about.get("directory") or "/")) if arguments else ""
     facts = {
+        "paused": "\n".join(map(str, about.get("paused") or ())),
         "guards": judged,
         "where": about.get("directory"),
         "agent": " ".join(filter(None, [meta.get("AgentID"), meta.get("Source"), f"in {program}"])),

@@ -6,7 +6,6 @@ import functools
 import hashlib
 import os
 import re
-import secrets
 import shlex
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +13,7 @@ from ...errors import PicohookError
 from ...wire.regular_files import read_regular
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
     from ..guards.judge import Judge
 
@@ -46,41 +45,32 @@ def means_one_path(path: str, cwd: str) -> bool:
     return ".." not in path or resolved(path, cwd) == resolved(os.path.normpath(os.path.join(cwd, path)), cwd)
 
 
-def command_words(text: str) -> list[str] | None:
-    """The words of a text that is one simple command and nothing else; None if it is more, or cannot be known.
+@functools.lru_cache(maxsize=8)
+def command_words(text: str) -> tuple[str, ...]:
+    """The words of a text that is one simple command and nothing else; none if it is more, or cannot be known.
 
     Guards read it. Without their extra, no command is known. A second, plain reader has to find the same words: guards leave
     out what harms nothing by itself, such as `PATH=x;`, and it would change the command.
     """
     try:
         reading, _ = _judge(()).read("Bash", {"command": text})
-    except (ImportError, PicohookError):
-        return None
-    if reading.doubts or len(reading.commands) != 1:
-        return None
-    (command,) = reading.commands
-    around = (command.redirects, command.assigned, command.feed, command.via, command.wraps)
-    if any(around) or not all(word.known and not word.glob and not word.inside for word in command.words):
-        return None
-    words = [word.shown for word in command.words]
-    try:
-        return words if words == shlex.split(text) else None
-    except ValueError:  # an open quote, as in a comment
-        return None
+        (command,) = reading.commands
+        words = tuple(word.shown for word in command.words)
+        around = (command.redirects, command.assigned, command.feed, command.via, command.wraps)
+        plain = all(word.known and not word.glob and not word.inside for word in command.words)
+        is_alone = plain and not any(around) and not reading.doubts and [*words] == shlex.split(text)
+    except (ImportError, PicohookError, ValueError):  # without guards; of several commands; with an open quote
+        return ()
+    return words if is_alone else ()
 
 
-def is_no_wider(tool: str, arguments: Mapping[str, Any], name: str, first: Sequence[str], cwd: str) -> bool:
-    """Whether guards let this call pass, so that its further words do nothing that the first ones do not."""
+def is_harmless(tool: str, arguments: Mapping[str, Any], command: str, cwd: str) -> bool:
+    """Whether guards let this call with a command pass, so that its last words do nothing that its first ones do not."""
     from ..guards.judge import ALL, Place  # an extra
 
-    command = command_words(str(arguments[name]))
-    if command is None or command[: len(first)] != [*first]:
-        return False
-    if len(command) == len(first):
-        return True
     # As a command, too: guards may not know that the tool runs this argument.
-    calls = ((tool, arguments), ("Bash", {"command": arguments[name]}))
-    return all(_judge(ALL).judge(*one, Place(cwd)).decision == "continue" for one in calls)
+    calls = ((tool, arguments), ("Bash", {"command": command}))
+    return all(_judge(ALL).judge(name, given, Place(cwd)).decision == "continue" for name, given in calls)
 
 
 @functools.cache
@@ -103,14 +93,15 @@ def git_is_named(value: Any) -> str:
 def state_of_git(cwd: str) -> str:
     """A digest of what decides about a git command in this directory: aliases, remotes, programs and the current branch.
 
-    It is equal to no other if a file cannot be read, or if it cannot be told which files count.
+    Raises `PicohookError` if a file cannot be read, or if it cannot be told which files count.
     """
     digest = hashlib.blake2b(digest_size=16)
     try:
         for path in _files_of_git(cwd):
             _add(digest, path, _DEEPEST)
-    except (OSError, ValueError):
-        return secrets.token_hex(16)
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else error
+        raise PicohookError(f"the configuration of git cannot be told: {why}") from None
     return digest.hexdigest()
 
 

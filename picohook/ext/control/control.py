@@ -15,7 +15,6 @@ from ...model.proof import Proof
 from ...model.stages import STAGES
 from ...rpc.connection import Connection, ConnectionLimits, two_descriptors
 from ...rpc.dispatch import Dispatcher, Method, Params
-from ...rpc.jsonrpc import REFUSED
 from ...rpc.listening_socket import ListeningSocket
 from ...rpc.socket_server import SocketServer
 
@@ -132,65 +131,16 @@ async def _watch(context: ControlContext, _: Params) -> bool:
     return True
 
 
-_NAMES = {"type": "array", "items": {"type": "string"}}
-_STATUS = {
-    "type": "object",
-    "properties": {
-        "hooks": {"type": "array", "items": {"type": "object"}},
-        "containment": {"type": "string"},
-        "log_failures": {"type": "integer"},
-        "containment_lacks": {"type": "object"},
-        "proof_of_life": {"type": ["object", "null"]},
-    },
-    "required": ["hooks", "containment", "log_failures", "containment_lacks", "proof_of_life"],
-}
-_HOOKS = {
-    "type": "object",
-    "properties": {
-        "stages": {
-            "type": "object",
-            "additionalProperties": {"type": "array", "items": {"type": "object"}},
-        },
-        "events": {"type": "array", "items": {"type": "object"}},
-    },
-    "required": ["stages", "events"],
-}
-_RELOADED = {
-    "type": "object",
-    "properties": {
-        **dict.fromkeys(("added", "removed", "changed", "kept"), _NAMES),
-        "failed": {"type": "object", "additionalProperties": {"type": "string"}},
-    },
-    "required": ["added", "removed", "changed", "kept", "failed"],
-}
-
 CONTROL_METHODS = (
-    Method("status", "The state of every hook, in the form of `HostStatus`.", _status, result=_STATUS),
-    Method(
-        "list", "The hooks of each stage in the order they are asked, and what each observes.", _list, result=_HOOKS
-    ),
-    Method("metrics", "Counts and times, in Prometheus' text format.", _metrics, result={"type": "string"}),
-    Method(
-        "reload",
-        "Read the configuration again, and apply it without losing a call.",
-        _reload,
-        result=_RELOADED,
-        errors=(REFUSED,),
-    ),
-    Method(
-        "prove",
-        "Ask the hooks now about harmful calls that they must deny, as a proof of life, and return the verdicts.",
-        _prove,
-        result={"type": "array", "items": {"type": "object"}},
-    ),
-    Method("reset", "Start a hook again after it was given up.", _reset, HookParams, errors=(REFUSED,)),
-    Method("restart", "End a hook's process and start a new one.", _restart, HookParams, errors=(REFUSED,)),
-    Method(
-        "watch",
-        "Send every change from now on, until the connection ends: notifications `state`, `outcome`, `proof` and `reloaded`.",
-        _watch,
-    ),
+    Method("status", _status),
+    Method("list", _list),
+    Method("metrics", _metrics),
+    Method("reload", _reload),
+    Method("prove", _prove),
+    Method("reset", _reset, HookParams),
+    Method("restart", _restart, HookParams),
+    Method("watch", _watch),
 )
-"""Every method of the control socket. The sidecar has them too."""
+"""Every method of the control socket. The sidecar has them too, and describes them."""
 
 DISPATCHER = Dispatcher(CONTROL_METHODS)

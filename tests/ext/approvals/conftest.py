@@ -5,7 +5,6 @@ import time
 import anyio
 import pytest
 
-from picohook.ext.approvals.presence import Presence
 from picohook.ext.approvals.queue import Queue, Waiting
 
 
@@ -27,9 +26,9 @@ def queue(state):
 
 
 @pytest.fixture
-def presence(queue):
-    """The presence of a host that lives."""
-    made = Presence(queue.directory)
+def host(state):
+    """The queue, as a host that lives opens it."""
+    made = Queue(present=True)
     yield made
     made.close()
 

@@ -17,7 +17,6 @@ import pytest
 from program import PATIENCE, read_line
 from rows import each
 
-from picohook.ext.approvals.presence import Presence
 from picohook.ext.approvals.queue import Answer, Queue
 
 from .conftest import a_call
@@ -42,16 +41,16 @@ def queue(project):
 @pytest.fixture
 def put(queue):
     """Adds calls of a host that lives."""
-    presence = Presence(queue.directory)
+    host = Queue(queue.directory, present=True)
 
     def put(*calls, lasts=60.0, **about):
         made = [a_call(call, lasts, hook="person", program="agent", pid=7, **about) for call in calls]
         for one in made:
-            queue.put(presence.name, one)
+            host.put(one)
         return [one.id for one in made]
 
     yield put
-    presence.close()
+    host.close()
 
 
 class Terminal:
@@ -137,6 +136,14 @@ def test_a_grant_that_is_none_is_refused_and_the_call_still_waits(project, queue
     [call] = put(LS)
     done = project("approvals", "answer", call, *options)
     assert (done.code != 0, why in done.err) == (True, True), done.err
+    assert queue.find(call).answer is None
+
+
+def test_a_grant_that_could_never_answer_is_refused_with_the_reason_and_the_call_still_waits(project, queue, put):
+    push = json.dumps({"tool": "bash", "arguments": {"command": "cd x && git push"}}).encode()
+    [call] = put(push, grants=True, directory="/")
+    done = project("approvals", "answer", call, "--yes", "--grant", '{"for": "session"}')
+    assert (done.code, "leads git to other files than those of its directory" in done.err) == (1, True)
     assert queue.find(call).answer is None
 
 

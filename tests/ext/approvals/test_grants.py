@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -13,8 +14,8 @@ import anyio
 import pytest
 from rows import each
 
-from picohook import Approve, FunctionHook, HookSpec, Host, Meta, ToolCall
-from picohook.ext.approvals.grants import Facts, Grant, Index, offers
+from picohook import Approve, FunctionHook, HookSpec, Host, Meta, PicohookError, ToolCall
+from picohook.ext.approvals.grants import Facts, Grant, form_of, key, offers
 from picohook.ext.approvals.grants_part import GrantsPart
 from picohook.ext.approvals.grants_store import GrantStore
 from picohook.ext.approvals.world import state_of_git
@@ -50,6 +51,20 @@ class Person:
         return True if self.grant is None else Approve(grant=self.grant)
 
 
+class Log:
+    """Keeps the warnings of a host."""
+
+    def __init__(self):
+        self.warnings = []
+
+    def debug(self, event, **fields): ...
+
+    info = error = debug
+
+    def warning(self, event, **fields):
+        self.warnings.append((event, fields["why"]))
+
+
 async def asked_again(person, first, second, *more):
     """Whether the person is asked about the second call, after a yes with the grant to the first one."""
     async with Host([person.hook, *more], grants=True) as host:
@@ -70,6 +85,10 @@ async def test_a_later_call_with_the_same_arguments_is_approved_and_the_trail_sa
     entry = outcome.trail[0]
     assert (entry.hook, entry.reason.startswith(f"grant {grant.id} of ")) == ("grants", True)
     assert entry.reason.endswith(", by person: its program")
+
+
+def offered(of):
+    return offers(of.wire(), {})
 
 
 FIRST = {"path": "src/a.py", "text": "x"}
@@ -452,9 +471,24 @@ def test_each_file_of_gits_configuration_counts(name):
 
 
 @each("command", ["cd ../x && git push", "git -C ../x push", "git --git-dir=../x push", "GIT_DIR=../x git push"])
-async def test_no_grant_answers_for_git_in_another_directory(command):
-    push = call("bash", command=command)
-    assert await asked_again(Person({"for": "session"}), push, push), command
+async def test_a_grant_for_git_in_another_directory_could_never_answer_so_it_is_not_kept_and_the_log_says_why(command):
+    push, log = call("bash", command=command), Log()
+    person = Person({"for": "session"})
+    async with Host([person.hook], grants=True, logger=log) as host:
+        for _ in range(2):
+            assert (await host.approve_tool(push)).approved
+    assert (person.asked, GrantStore().all()) == (2, [])
+    assert {why for event, why in log.warnings if event == "a grant was not kept"} == {
+        "PicohookError: the call leads git to other files than those of its directory: no grant can answer"
+    }
+    assert offered(push) == []
+
+
+def told_state():
+    """The state of git; None if it cannot be told, so that no grant answers."""
+    with contextlib.suppress(PicohookError):
+        return state_of_git(os.getcwd())
+    return None
 
 
 @each(
@@ -474,10 +508,10 @@ def test_a_file_that_gits_configuration_includes_in_any_way_counts(line):
             file.write(f"[include]\n\tpath = ~/{f'a{at + 1}' if at < 7 else 'included'}\n")
     with open(os.path.expanduser("~/.gitconfig"), "w") as file:
         file.write(f"{line}\n")
-    before = state_of_git(os.getcwd())
+    before = told_state()
     with open(os.path.expanduser("~/included"), "a") as file:
         file.write("[alias]\n\tpush = !evil\n")
-    assert state_of_git(os.getcwd()) != before
+    assert told_state() != before or told_state() is None
 
 
 def test_a_directory_that_became_a_repository_without_work_tree_counts():
@@ -489,10 +523,11 @@ def test_a_directory_that_became_a_repository_without_work_tree_counts():
     assert state_of_git(os.path.abspath("below")) != before
 
 
-def test_no_state_of_git_is_equal_to_another_if_the_environment_names_its_configuration(monkeypatch):
+def test_the_state_of_git_cannot_be_told_if_the_environment_names_its_configuration(monkeypatch):
     assert state_of_git(os.getcwd()) == state_of_git(os.getcwd())
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", "elsewhere")
-    assert state_of_git(os.getcwd()) != state_of_git(os.getcwd())
+    with pytest.raises(PicohookError, match="the environment leads git to other files"):
+        state_of_git(os.getcwd())
 
 
 def test_the_configuration_of_a_further_work_tree_is_that_of_its_repository(tmp_path):
@@ -580,25 +615,27 @@ async def test_a_grant_whose_first_words_the_call_does_not_have_is_not_kept():
 # Finding.
 
 
-def test_the_grants_that_are_compared_do_not_grow_with_those_that_are_kept():
-    index = Index()
-    plain = Grant("", "person", "m", "session", "s", "edit", "{}", {}, f" {os.getcwd()}", 0.0, 9e9, "x")
-    for number in range(2_000):
-        like = {"path": {"under": f"/work/{number}"}, "text": "anything"}
-        index.put(dataclasses.replace(plain, id=f"u{number}", like=like))
-        index.put(
-            dataclasses.replace(plain, id=f"e{number}", arguments=json.dumps({"n": number}, separators=(",", ":")))
-        )
+def test_the_keys_of_a_call_do_not_grow_with_the_grants_that_are_kept():
     facts = Facts(call(path="/work/7/x", text=""))
-    assert [grant.id for grant in index.find("person", facts, [("session", "s")])] == ["u7"]
-    assert [grant.id for grant in index.find("person", Facts(call(n=8)), [("session", "s")])] == ["e8"]
-    index.remove("u7")
-    assert not [*index.find("person", facts, [("session", "s")])]
-    assert sum(len([*facts.keys(form)]) for form in index._forms(["person"], "edit", [("session", "s")])) < 6
+    store = GrantStore()
+    plain = Grant("", "person", "session", "s", "edit", {}, {}, 0.0, 9e9, "x")
+    for number in range(200):
+        like = {"path": {"under": f"/work/{number}"}, "text": "anything"}
+        store.give(dataclasses.replace(plain, id=f"u{number}"), key("m", like, facts), "s", form_of(like))
+        equal = Facts(call(n=number))
+        store.give(dataclasses.replace(plain, id=f"e{number}"), key("m", {}, equal), "s", form_of({}))
+    forms = [form for _, form in store.forms(["s"])]
+    assert len(forms) == 2
+    found = [store.find([one for form in forms for one in of.keys("m", form)]) for of in (facts, Facts(call(n=8)))]
+    assert [name for name, *_ in found] == ["u7", "e8"]
+    assert sum(len(facts.keys("m", form)) for form in forms) < 6
+    store.revoke(["u7"])
+    assert store.find(facts.keys("m", form_of({"path": {"under": "/"}, "text": "anything"}))) is None
+    store.close()
 
 
 def test_what_a_person_is_offered_says_all_that_it_is_for():
-    texts = [text for text, _ in offers(call(path="src/a.py", text="x\x1b[2J"))]
+    texts = [text for text, _ in offered(call(path="src/a.py", text="x\x1b[2J"))]
     assert texts == [
         'for this session: edit: path = "src/a.py", text = "x\\u001b[2J"',
         'for this project: edit: path = "src/a.py", text = "x\\u001b[2J"',
@@ -608,14 +645,14 @@ def test_what_a_person_is_offered_says_all_that_it_is_for():
 
 
 def test_what_a_person_is_offered_tells_words_apart():
-    shown = [text for text, _ in offers(call("bash", command="rm 'a b' c"))]
+    shown = [text for text, _ in offered(call("bash", command="rm 'a b' c"))]
     assert "for this session: bash: command is a command that starts with: rm 'a b'" in shown
 
 
 @each("offer", range(4))
 async def test_an_offer_is_a_grant_for_the_call(offer):
     first = call(path="src/a.py", text="x")
-    _, grant = offers(first)[offer]
+    _, grant = offered(first)[offer]
     assert not await asked_again(Person(grant), first, first)
 
 

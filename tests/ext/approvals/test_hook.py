@@ -13,7 +13,19 @@ import preloaded
 import pytest
 from rows import each
 
-from picohook import ConfigError, Continue, FunctionHook, HookSpec, Host, Pause, PausedError, ToolCall
+from picohook import (
+    ConfigError,
+    Continue,
+    Deny,
+    FunctionHook,
+    HookSpec,
+    Host,
+    LLMResponse,
+    Modify,
+    Pause,
+    PausedError,
+    ToolCall,
+)
 from picohook.config import load
 from picohook.ext.approvals import database
 from picohook.ext.approvals.queue import Answer
@@ -342,3 +354,124 @@ async def test_without_the_table_of_grants_none_is_offered(queue):
         (waiting,) = await come(queue)
         queue.answer(waiting.id, Answer(True, "", ""))
     assert view(waiting).offers == []
+
+
+# `ask = "queue"`: what other hooks have paused.
+
+
+def careful(reason="really?", stage="before_tool", **more):
+    return FunctionHook("careful", {stage: lambda _: Pause(reason)}, **more)
+
+
+ASK = HookSpec(name="person", ask="queue", timeout=60)
+
+
+@each(
+    ("yes", "ran", "reason"),
+    [(True, ["bash"], ""), (False, [], "Tool execution denied by hook: the user said: use git mv")],
+)
+async def test_an_answer_resumes_a_turn_that_a_hook_paused(queue, yes, ran, reason):
+    done, results = [], []
+    async with (
+        RecordingHost([careful(), ASK]) as host,
+        host.session("s1") as session,
+        session.turn("go") as turn,
+        anyio.create_task_group() as group,
+    ):
+
+        async def run():
+            results.extend(await turn.tools([CALL], lambda call: done.append(call.tool)))
+
+        group.start_soon(run)
+        [waiting] = await come(queue)
+        assert (done, waiting.about["paused"]) == ([], ["really?"])
+        assert dict(view(waiting).facts)["paused"] == "really?"
+        queue.answer(waiting.id, Answer(yes, "" if yes else "use git mv", "the page"))
+    assert done == ran
+    assert results[0].for_llm == reason
+    entries = [(entry.hook, entry.action) for entry in turn.trails[0].trail]
+    assert entries == [("careful", "pause"), ("careful", "continue"), ("person", "continue" if yes else "deny_tool")]
+    assert turn.trails[0].trail[-1].reason == ("approved through the page" if yes else "the user said: use git mv")
+
+
+async def test_a_person_is_asked_once_about_all_pauses_and_about_the_call_that_will_run(queue):
+    hooks = [
+        careful("one"),
+        FunctionHook("editor", {"before_tool": lambda _: Modify({"arguments": {"command": "ls -l"}})}, priority=110),
+        FunctionHook("later", {"before_tool": lambda _: Pause("two")}, priority=120),
+        HookSpec(name="person", ask="queue", priority=1),
+    ]
+    outcomes = []
+    async with RecordingHost(hooks) as host, anyio.create_task_group() as group:
+
+        async def ask():
+            outcomes.append(await host.before_tool(CALL))
+
+        group.start_soon(ask)
+        [waiting] = await come(queue)
+        assert json.loads(waiting.call)["arguments"] == {"command": "ls -l"}
+        assert waiting.about["paused"] == ["one", "two"]
+        queue.answer(waiting.id, Answer(True, "", ""))
+    assert (outcomes[0].action, outcomes[0].payload.arguments) == ("modify", {"command": "ls -l"})
+
+
+async def test_a_call_that_no_hook_pauses_or_that_another_denies_does_not_wait(queue):
+    async with RecordingHost([ASK]) as host:
+        outcome = await host.before_tool(CALL)
+        assert (outcome.action, outcome.trail) == ("continue", ())
+    no = FunctionHook("no", {"before_tool": lambda _: Deny("never")}, priority=110)
+    async with RecordingHost([careful(), no, ASK]) as host:
+        assert (await host.before_tool(CALL)).reason == "never"
+    assert queue.waiting() == []
+
+
+async def test_a_pause_that_nobody_answers_denies_the_call(queue):
+    async with RecordingHost([careful(), HookSpec(name="person", ask="queue", timeout=0.2)]) as host:
+        outcome = await host.before_tool(CALL)
+    assert (outcome.action, outcome.reason) == ("deny_tool", "nobody answered within 0.2 s")
+
+
+@each(
+    ("answer", "ends"),
+    [(Answer(True, "", ""), True), (Answer(False, "run the tests", ""), False), (Answer(False, "", ""), False)],
+)
+async def test_an_answer_ends_a_turn_that_a_hook_paused_at_its_end_or_starts_another_round(queue, answer, ends):
+    ended = []
+    async with (
+        RecordingHost([careful(stage="before_finish"), ASK]) as host,
+        host.session("s1") as session,
+        session.turn("go") as turn,
+        anyio.create_task_group() as group,
+    ):
+
+        async def finish():
+            ended.append(await turn.finish(LLMResponse(response={"role": "assistant", "content": "I am done"})))
+
+        group.start_soon(finish)
+        [waiting] = await come(queue)
+        shown = view(waiting)
+        assert (shown.tool, shown.arguments) == ("the end of the turn", [("response", "I am done")])
+        queue.answer(waiting.id, answer)
+    assert ended == [ends]
+    assert ends or turn.messages[-1]["content"] == (answer.reason or "the user said no")
+
+
+async def test_an_explicit_answer_for_a_hook_that_paused_elsewhere_needs_no_other(queue):
+    async with RecordingHost([careful()]) as host, host.session("s1") as session:
+        with pytest.raises(PausedError) as paused:
+            async with session.turn("go") as turn:
+                await turn.tools([CALL], lambda _: None)
+    done = []
+    async with (
+        RecordingHost([careful(), ASK]) as host,
+        host.session("s1") as session,
+        session.resume(paused.value.paused, Continue()) as turn,
+    ):
+        await turn.tools(None, lambda call: done.append(call.tool))
+    assert (done, queue.waiting()) == (["bash"], [])
+
+
+@each("more", [{"filter": {"tool": "bash"}}, {"on_failure": "continue"}, {"fallback": "other"}])
+async def test_a_pause_never_ends_without_an_answer(more):
+    with pytest.raises(ValueError, match="a pause would end without an answer"):
+        HookSpec(name="person", ask="queue", **more)

@@ -16,7 +16,6 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.wait import WebDriverWait
 
-from picohook.ext.approvals.presence import Presence
 from picohook.ext.approvals.queue import Answer, Queue
 
 from .conftest import a_call
@@ -62,16 +61,16 @@ def queue(project):
 
 @pytest.fixture
 def put(queue):
-    presence = Presence(queue.directory)
+    host = Queue(queue.directory, present=True)
 
     def put(*calls):
         made = [a_call(call, hook="person") for call in calls]
         for one in made:
-            queue.put(presence.name, one)
+            host.put(one)
         return [one.id for one in made]
 
     yield put
-    presence.close()
+    host.close()
 
 
 @pytest.fixture

@@ -45,11 +45,11 @@ def page(state, place):
 
 
 @pytest.fixture
-def put(queue, presence):
+def put(queue, host):
     def put(*calls, lasts=60.0, **about):
         made = [a_call(call, lasts, **about) for call in calls or (a_call().call,)]
         for one in made:
-            queue.put(presence.name, one)
+            host.put(one)
         return [one.id for one in made]
 
     return put
@@ -220,9 +220,9 @@ def test_all_of_a_large_call_can_be_read(page, queue, put):
     assert whole.text.endswith('END"}}')
 
 
-def test_a_host_hands_out_links_to_a_page_that_is_open(page, queue, presence):
+def test_a_host_hands_out_links_to_a_page_that_is_open(page, queue, host):
     assert queue.link("a") == ""
-    queue.serve(presence.name, page.place)
+    host.serve(page.place)
     assert queue.link("a") == f"{page.place}call/a?key={queue.signature('a')}"
     assert len({queue.signature(call) for call in ("a", "b", "ab")}) == 3
 

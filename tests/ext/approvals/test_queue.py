@@ -12,8 +12,7 @@ import pytest
 
 from picohook import PicohookError
 from picohook.ext.approvals import database, queue as module
-from picohook.ext.approvals.presence import Presence, is_alive
-from picohook.ext.approvals.queue import INLINE, Answer, Queue
+from picohook.ext.approvals.queue import INLINE, Answer, Presence, Queue, is_alive
 
 from .conftest import a_call
 
@@ -88,24 +87,24 @@ def test_a_user_without_a_directory_is_told(monkeypatch):
         Queue()
 
 
-def test_the_first_answer_counts_and_is_used_once(queue, presence):
+def test_the_first_answer_counts_and_is_used_once(queue, host):
     one = a_call()
-    queue.put(presence.name, one)
+    host.put(one)
     assert queue.use(one) is None
     queue.answer(one.id, NO)
     for later in (YES, NO):
         with pytest.raises(PicohookError, match=f"{one.id} was answered already: no, by the page"):
             queue.answer(one.id, later)
-    assert queue.answered(presence.name) == [one.id]
+    assert host.answered() == [one.id]
     assert queue.use(one) == NO
     assert queue.use(one) is None
-    assert (queue.waiting(), queue.answered(presence.name)) == ([], [])
+    assert (queue.waiting(), host.answered()) == ([], [])
     assert queue.find(one.id).call == b""  # nobody needs it any more
 
 
-def test_many_answers_at_once_are_one_answer_and_many_uses_one_use(queue, presence):
+def test_many_answers_at_once_are_one_answer_and_many_uses_one_use(queue, host):
     one = a_call()
-    queue.put(presence.name, one)
+    host.put(one)
     accepted, used = [], []
 
     def person(yes):
@@ -127,9 +126,9 @@ def test_many_answers_at_once_are_one_answer_and_many_uses_one_use(queue, presen
     assert [use for use in used if use is not None] == [Answer(accepted[0], "", str(accepted[0]))]
 
 
-def test_an_answer_is_for_exactly_the_call_that_was_shown(queue, presence):
+def test_an_answer_is_for_exactly_the_call_that_was_shown(queue, host):
     one = a_call()
-    queue.put(presence.name, one)
+    host.put(one)
     queue.answer(one.id, YES)
     assert queue.use(a_call(b'{"tool":"bash","arguments":{"command":"rm"}}')) is None
     changing = sqlite3.connect(queue.path)
@@ -139,10 +138,10 @@ def test_an_answer_is_for_exactly_the_call_that_was_shown(queue, presence):
     assert queue.use(one) is None
 
 
-def test_an_answer_after_the_time_is_refused(queue, presence):
+def test_an_answer_after_the_time_is_refused(queue, host):
     late, over, gone = a_call(lasts=-1), a_call(), a_call()
     for one in (late, over, gone):
-        queue.put(presence.name, one)
+        host.put(one)
     queue.withdraw(over.id, "over")
     queue.withdraw(gone.id, "gone")
     assert (queue.waiting(), queue.count()) == ([], 0)
@@ -158,57 +157,56 @@ def test_an_answer_after_the_time_is_refused(queue, presence):
         queue.answer("123", YES)
 
 
-def test_an_answer_that_nobody_has_used_is_not_used_once_its_host_has_withdrawn_the_call(queue, presence):
+def test_an_answer_that_nobody_has_used_is_not_used_once_its_host_has_withdrawn_the_call(queue, host):
     one = a_call()
-    queue.put(presence.name, one)
+    host.put(one)
     queue.answer(one.id, YES)
     queue.withdraw(one.id, "over")
     assert queue.use(one) is None
 
 
-def test_the_calls_of_a_host_that_was_killed_leave_the_queue_and_those_of_others_stay(queue, presence):
+def test_the_calls_of_a_host_that_was_killed_leave_the_queue_and_those_of_others_stay(queue, host):
     mine, theirs, answered = a_call(), a_call(), a_call()
-    queue.put(presence.name, mine)
+    host.put(mine)
 
-    def host():
-        own = Queue()
-        name = Presence(own.directory).name
+    def another():
+        own = Queue(present=True)
         for one in (theirs, answered):
-            own.put(name, one)
+            own.put(one)
         own.answer(answered.id, YES)
 
-    forked(host)
+    forked(another)
     assert [one.id for one in queue.waiting()] == [mine.id, theirs.id]
     queue.remove_dead()
     assert [one.id for one in queue.waiting()] == [mine.id]
     assert queue.use(answered) is None
     with pytest.raises(PicohookError, match="its caller has gone"):
         queue.answer(theirs.id, YES)
-    assert [name for name in os.listdir(queue.directory) if name.endswith(".alive")] == [f"{presence.name}.alive"]
+    assert [name for name in os.listdir(queue.directory) if name.endswith(".alive")] == [f"{host.host}.alive"]
 
 
-def test_a_program_that_was_killed_while_it_wrote_blocks_nobody(queue, presence):
+def test_a_program_that_was_killed_while_it_wrote_blocks_nobody(queue, host):
     def killed():
         own = Queue()
         own._db.execute("BEGIN IMMEDIATE")
         own._db.execute("DELETE FROM calls")
 
     one = a_call()
-    queue.put(presence.name, one)
+    host.put(one)
     forked(killed)
     queue.answer(one.id, YES)
     assert queue.use(one) == YES
 
 
-def test_a_program_that_stands_still_while_it_writes_is_named_and_may_go_on(queue, presence, monkeypatch):
+def test_a_program_that_stands_still_while_it_writes_is_named_and_may_go_on(queue, host, monkeypatch):
     monkeypatch.setattr(database, "PATIENCE", 0.05)
-    other = Queue()
+    other = Queue(present=True)
     queue._db.execute("BEGIN IMMEDIATE")
     with pytest.raises(PicohookError, match="database is locked") as caught:
-        other.put(presence.name, a_call())
+        other.put(a_call())
     assert caught.value.may_pass
     queue._db.execute("ROLLBACK")
-    other.put(presence.name, a_call())
+    other.put(a_call())
     assert other.count() == 1
     other.close()
 
@@ -233,12 +231,12 @@ def test_several_programs_can_make_the_file_at_the_same_time(state):
         queue.close()
 
 
-def test_a_change_by_any_program_is_seen_and_a_file_that_was_removed(queue, presence):
+def test_a_change_by_any_program_is_seen_and_a_file_that_was_removed(queue, host):
+    queue, other = host, Queue(present=True)
     seen = [queue.version()]
-    other = Queue()
     assert queue.version() == seen[0]
     for change in (other, queue):
-        change.put(presence.name, a_call())
+        change.put(a_call())
         seen.append(queue.version())
     assert len({*seen}) == 3
     other.close()
@@ -250,9 +248,9 @@ def test_a_change_by_any_program_is_seen_and_a_file_that_was_removed(queue, pres
         queue.version()
 
 
-def test_a_list_has_the_beginning_of_a_large_call_and_the_call_itself_is_whole(queue, presence):
+def test_a_list_has_the_beginning_of_a_large_call_and_the_call_itself_is_whole(queue, host):
     large = a_call(b'{"tool":"write","arguments":{"content":"' + b"x" * (10 << 20) + b'"}}')
-    queue.put(presence.name, large)
+    host.put(large)
     [listed] = queue.waiting()
     assert (listed.call, listed.size) == (large.call[:INLINE], len(large.call))
     assert queue.find(large.id).call == large.call
@@ -260,18 +258,18 @@ def test_a_list_has_the_beginning_of_a_large_call_and_the_call_itself_is_whole(q
     assert queue.use(large) == YES
 
 
-def test_a_list_is_in_order_and_can_be_cut(queue, presence):
+def test_a_list_is_in_order_and_can_be_cut(queue, host):
     calls = [a_call() for _ in range(5)]
     for one in calls:
-        queue.put(presence.name, one)
+        host.put(one)
     assert [one.id for one in queue.waiting()] == [one.id for one in calls]
     assert [one.id for one in queue.waiting(2)] == [one.id for one in calls[:2]]
 
 
-def test_what_ended_long_ago_is_forgotten(queue, presence):
+def test_what_ended_long_ago_is_forgotten(queue, host):
     old, new = a_call(lasts=-module.KEPT - 1), a_call()
     for one in (old, new):
-        queue.put(presence.name, one)
+        host.put(one)
         queue.withdraw(one.id, "over")
     queue.remove_dead()
     assert queue.find(new.id).state == "over"

@@ -90,9 +90,9 @@ def test_a_text_that_is_too_long_is_cut_and_that_is_said():
     assert one.left_out.startswith("This call is too large to be shown here: 2")
 
 
-def test_of_a_call_that_is_too_large_for_a_list_the_beginning_is_shown(queue, presence):
+def test_of_a_call_that_is_too_large_for_a_list_the_beginning_is_shown(queue, host):
     call = a_call(json.dumps({"tool": "write", "arguments": {"path": "a", "content": "x" * 500_000}}).encode())
-    queue.put(presence.name, call)
+    host.put(call)
     [listed] = queue.waiting()
     one = view(listed)
     assert (one.tool, one.arguments) == ("write", [("path", "a"), ("content", "x" * MOST_SHOWN)])

@@ -129,7 +129,7 @@ def test_a_failure_while_params_are_read_is_hidden_from_the_client_with_the_libr
         def bind(self, context, params):
             raise ZeroDivisionError
 
-    broken = [Broken("broken", "", call=None)]
+    broken = [Broken("broken", None)]
     through = LibraryDispatcher(broken)
     through.load()
     for dispatcher in (Dispatcher(broken), through):

@@ -26,6 +26,6 @@ METHODS = (
     *TURN_METHODS,
     *TOOL_METHODS,
     *CONTROL_METHODS,
-    Method("shutdown", "End the server when all open requests are answered.", _shutdown),
+    Method("shutdown", _shutdown),
 )
 """Every method of the sidecar."""

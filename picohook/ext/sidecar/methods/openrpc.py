@@ -1,22 +1,18 @@
-"""The OpenRPC document of the sidecar, made from the table of methods that it dispatches."""
+"""The OpenRPC document of the sidecar.
+
+Params are made from the models of the methods. `openrpc.json` has the rest: what each method does, its result and its errors.
+"""
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ....model.payloads import LLMResponse, ToolResult
 from ....model.stages import STAGES
 from ....rpc.dispatch import Params
-from ....rpc.jsonrpc import (
-    ERRORS,
-    INTERNAL_ERROR,
-    INVALID_PARAMS,
-    INVALID_REQUEST,
-    METHOD_NOT_FOUND,
-    PARSE_ERROR,
-    SHUTTING_DOWN,
-)
-from ....rpc.outgoing import ASK, CANCEL, EVENT
+from ....rpc.jsonrpc import ERRORS, INVALID_REQUEST, NOT_OPEN, RETRY_LIMIT, SHUTTING_DOWN
 from ....wire.version import VERSION
 from . import METHODS
 from .stages import OptionalMethod
@@ -28,24 +24,22 @@ if TYPE_CHECKING:
 
 OPENRPC = "1.3.2"
 """The version of the specification that the document follows."""
-OF_EVERY_METHOD = (
-    PARSE_ERROR,
-    INVALID_REQUEST,
-    METHOD_NOT_FOUND,
-    INVALID_PARAMS,
-    INTERNAL_ERROR,
-    SHUTTING_DOWN,
-)
 _REF = "#/components/schemas/{model}"
-_ACTIONS = sorted(set().union(*(stage.actions for stage in STAGES.values())))
+_NAMES = {code: message.title().replace(" ", "") for code, message in ERRORS.items()}
+_OF_EVERY_METHOD = [name for code, name in _NAMES.items() if code <= INVALID_REQUEST or code == SHUTTING_DOWN]
 
 
 def openrpc() -> dict[str, Any]:
     """The document."""
-    schemas: dict[str, Any] = {"Outcome": _OUTCOME, "TrailEntry": _TRAIL_ENTRY}
+    said = json.loads(Path(__file__).with_suffix(".json").read_text("utf-8"))
+    schemas: dict[str, Any] = said["schemas"]
+    actions = sorted(set().union(*(stage.actions for stage in STAGES.values())))
+    schemas["Outcome"]["properties"] |= {"stage": {"enum": [*STAGES]}, "action": {"enum": actions}}
+    schemas["TrailEntry"]["properties"]["action"]["enum"] = ["", *actions]
+    said["client_methods"][0]["params"]["stage"] = {"enum": [*STAGES]}
     for model in (ToolResult, LLMResponse):
         _described(model, schemas)
-    methods = [_method(method, schemas) for method in METHODS]
+    methods = [_method(method, said["methods"], schemas) for method in METHODS]
     return {
         "openrpc": OPENRPC,
         "info": {
@@ -55,15 +49,16 @@ def openrpc() -> dict[str, Any]:
             "license": {"name": "MIT"},
         },
         "methods": methods,
-        "x-client-methods": _CLIENT_METHODS,
+        # OpenRPC itself describes one direction only.
+        "x-client-methods": said["client_methods"],
         "components": {
             "schemas": schemas,
-            "errors": {_name(code): {"code": code, "message": message} for code, message in ERRORS.items()},
+            "errors": {_NAMES[code]: {"code": code, "message": message} for code, message in ERRORS.items()},
         },
     }
 
 
-def _method(method: Method, schemas: dict[str, Any]) -> dict[str, Any]:
+def _method(method: Method, known: dict[str, Any], schemas: dict[str, Any]) -> dict[str, Any]:
     schema = _described(method.params, schemas)
     required, properties = schema.get("required", ()), schema.get("properties", {})
     if isinstance(method, OptionalMethod):
@@ -71,13 +66,24 @@ def _method(method: Method, schemas: dict[str, Any]) -> dict[str, Any]:
     params = [
         {"name": name, "required": name in required, "schema": described} for name, described in properties.items()
     ]
+    said = known.get(method.name) or _stage(method)
     return {
         "name": method.name,
-        "summary": method.summary,
+        "summary": said["summary"],
         "paramStructure": "either" if issubclass(method.params, Params) else "by-name",
         "params": sorted(params, key=lambda param: not param["required"]),
-        "result": {"name": "outcome" if method.name in STAGES else "result", "schema": method.result},
-        "errors": [{"$ref": f"#/components/errors/{_name(code)}"} for code in (*OF_EVERY_METHOD, *method.errors)],
+        "result": {"name": "outcome" if method.name in STAGES else "result", "schema": said["result"]},
+        "errors": [{"$ref": f"#/components/errors/{name}"} for name in (*_OF_EVERY_METHOD, *said["errors"])],
+    }
+
+
+def _stage(method: Method) -> dict[str, Any]:
+    """What is said of the method of a stage."""
+    payload = {"properties": {"payload": {"$ref": _REF.format(model=method.params.__name__)}}}
+    return {
+        "summary": f"Ask the hooks at {method.name}; the params are its payload.",
+        "result": {"allOf": [{"$ref": _REF.format(model="Outcome")}, payload]},
+        "errors": [_NAMES[NOT_OPEN], _NAMES[RETRY_LIMIT]],
     }
 
 
@@ -88,84 +94,3 @@ def _described(model: type[BaseModel], schemas: dict[str, Any]) -> dict[str, Any
     if not issubclass(model, Params):
         schemas[model.__name__] = schema
     return schema
-
-
-def _name(code: int) -> str:
-    return ERRORS[code].title().replace(" ", "")
-
-
-_OF_HOOK: dict[str, Any] = {"session": {"type": "string"}, "hook": {"type": "string"}}
-_META_REF = {"$ref": _REF.format(model="Meta")}
-_CLIENT_METHODS = [
-    {
-        "name": ASK,
-        "summary": "A request to the client, to answer for its own hook. The result is what a hook process would answer.",
-        "params": {
-            **_OF_HOOK,
-            "stage": {"enum": [*STAGES]},
-            "payload": {"type": "object", "description": "The params of that stage's method."},
-        },
-        "result": {"type": "object"},
-    },
-    {
-        "name": EVENT,
-        "summary": "A notification to the client: an event that its own hook observes.",
-        "params": {**_OF_HOOK, "kind": {"type": "string"}, "meta": _META_REF, "payload": {"type": "object"}},
-    },
-    {
-        "name": CANCEL,
-        "summary": "A notification to the client: the server no longer waits for the response with this id.",
-        "params": {"id": {"type": "integer"}},
-    },
-]
-"""The messages of the server to a client that has mounted its own hooks. OpenRPC itself describes one direction only."""
-
-_TRAIL_ENTRY = {
-    "title": "TrailEntry",
-    "description": "What one hook did.",
-    "type": "object",
-    "properties": {
-        "hook": {"type": "string"},
-        "action": {"enum": ["", *_ACTIONS], "description": "Empty if the chain did not wait for the hook."},
-        "duration_ms": {"type": "number"},
-        "error": {"type": ["string", "null"]},
-        "reason": {"type": "string"},
-        "skipped": {"type": "boolean"},
-        "retries": {"type": "integer"},
-        "notes": {
-            "type": "object",
-            "properties": {
-                "system_message": {"type": "string"},
-                "additional_context": {"type": "string"},
-                "inject_messages": {"type": "array", "items": {"type": "object"}},
-            },
-            "additionalProperties": False,
-        },
-    },
-    "required": ["hook", "action", "duration_ms", "error"],
-    "additionalProperties": False,
-}
-_OUTCOME = {
-    "title": "Outcome",
-    "description": "The outcome of a stage.",
-    "type": "object",
-    "properties": {
-        "stage": {"enum": [*STAGES]},
-        "action": {"enum": _ACTIONS},
-        "payload": {"type": "object", "description": "The payload to continue with. A `continue` has it on request."},
-        "approved": {"type": "boolean", "description": "At approve_tool: whether the call may run."},
-        "result": {
-            "description": "With `respond`: the result that stands.",
-            "anyOf": [{"$ref": "#/components/schemas/ToolResult"}, {"$ref": "#/components/schemas/LLMResponse"}],
-        },
-        "feedback": {"type": "string", "description": "With `retry`: what to tell the model."},
-        "reason": {"type": "string", "description": "For people. Where a hook failed, the cause."},
-        "reason_for_llm": {
-            "type": "string",
-            "description": "If present, tell the model this in place of `reason`.",
-        },
-        "trail": {"type": "array", "items": {"$ref": "#/components/schemas/TrailEntry"}},
-    },
-    "required": ["stage", "action", "reason", "trail"],
-    "additionalProperties": False,
-}

@@ -10,7 +10,7 @@ from pydantic import Field, field_validator, model_validator
 from ....model.events import known_kind
 from ....model.filters import Filter  # noqa: TC001 - pydantic reads it at run time
 from ....model.spec import OF_SESSION, HookSpec, Seconds, StageName
-from ....rpc.dispatch import TRUE, Method, Params
+from ....rpc.dispatch import Method, Params
 from ....rpc.jsonrpc import INVALID_PARAMS, NOT_OPEN, REFUSED, TAKEN, RpcError
 from ....wire import words
 from ....wire.text import escape, show
@@ -117,33 +117,9 @@ async def _unmount(context: SidecarContext, params: UnmountParams) -> bool:
     return True
 
 
-_SESSION = {"type": "object", "properties": {"session": {"type": "string"}}, "required": ["session"]}
-_HOOK = {"type": "object", "properties": {"hook": {"type": "string"}}, "required": ["hook"]}
-
 SESSION_METHODS = (
-    Method(
-        "session.start",
-        "Begin a session: hooks own tools in it, and turns belong to it.",
-        _start,
-        SessionStartParams,
-        _SESSION,
-        (TAKEN, REFUSED),
-    ),
-    Method("session.end", "End a session, and its open turns.", _end, SessionParams, TRUE, (NOT_OPEN,)),
-    Method(
-        "session.mount",
-        "Mount a hook of the client's own in one of its sessions: the client answers it, when it is sent the request `ask`.",
-        _mount,
-        MountParams,
-        _HOOK,
-        (NOT_OPEN, TAKEN, REFUSED),
-    ),
-    Method(
-        "session.unmount",
-        "Unmount a hook of the client's own from a session.",
-        _unmount,
-        UnmountParams,
-        TRUE,
-        (NOT_OPEN, REFUSED),
-    ),
+    Method("session.start", _start, SessionStartParams),
+    Method("session.end", _end, SessionParams),
+    Method("session.mount", _mount, MountParams),
+    Method("session.unmount", _unmount, UnmountParams),
 )

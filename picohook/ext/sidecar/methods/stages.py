@@ -12,8 +12,7 @@ from ....model.events import known_kind
 from ....model.payloads import NO_META, Meta, Payload
 from ....model.stages import STAGES
 from ....protocol.codec import encode
-from ....rpc.dispatch import TRUE, Method, Params, validated
-from ....rpc.jsonrpc import NOT_OPEN, RETRY_LIMIT
+from ....rpc.dispatch import Method, Params, validated
 from ....wire import words
 
 if TYPE_CHECKING:
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 
     from ....model.decisions import Outcome
     from ....model.stages import Stage
-    from ....rpc.dispatch import Call, Schema
+    from ....rpc.dispatch import Call
     from .context import SidecarContext
 
 MAX_META = 1024
@@ -102,14 +101,7 @@ def _method_of(stage: Stage[Any]) -> Method:
             host.note_hard_abort(outcome)
         return outcome_json(outcome, with_payload=return_payload or outcome.action != words.CONTINUE)
 
-    summary = f"Ask the hooks at {stage.name}; the params are its payload."
-    errors = (NOT_OPEN, RETRY_LIMIT)
-    return StageMethod(stage.name, summary, ask, stage.payload, _outcome_of(stage.payload.__name__), errors)
-
-
-def _outcome_of(payload: str) -> Schema:
-    of_stage = {"properties": {"payload": {"$ref": f"#/components/schemas/{payload}"}}}
-    return {"allOf": [{"$ref": "#/components/schemas/Outcome"}, of_stage]}
+    return StageMethod(stage.name, ask, stage.payload)
 
 
 def outcome_json(outcome: Outcome[Any], *, with_payload: bool = True) -> bytes:
@@ -159,7 +151,4 @@ async def _emit(context: SidecarContext, params: EmitParams) -> bool:
     return True
 
 
-STAGE_METHODS = (
-    *map(_method_of, STAGES.values()),
-    Method("emit", "Tell the observers of an event, without waiting for them.", _emit, EmitParams, TRUE),
-)
+STAGE_METHODS = (*map(_method_of, STAGES.values()), Method("emit", _emit, EmitParams))

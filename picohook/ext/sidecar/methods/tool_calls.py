@@ -11,7 +11,6 @@ from ....model.decisions import CONTINUE
 from ....model.payloads import ToolCall, ToolResult
 from ....protocol.codec import encode
 from ....rpc.dispatch import Method, Params
-from ....rpc.jsonrpc import NOT_OPEN, REFUSED
 from ....wire import words
 from .context import require_room
 from .stages import OptionalMethod
@@ -19,7 +18,6 @@ from .stages import OptionalMethod
 if TYPE_CHECKING:
     from ....calls.tool_call import OnPause
     from ....model.decisions import Decision, Outcome
-    from ....rpc.dispatch import Schema
     from .context import SidecarContext
 
 
@@ -103,54 +101,4 @@ def _shown(action: str, outcomes: list[Outcome[Any]], **more: Any) -> bytes:
     return encode({"action": action, "reason": outcomes[-1].reason, "trails": trails, **more})
 
 
-def _answer(actions: tuple[str, ...], **more: Schema) -> Schema:
-    return {
-        "type": "object",
-        "properties": {
-            "action": {"enum": actions},
-            "reason": {"type": "string", "description": "For people. Where a hook failed, the cause."},
-            "trails": {
-                "type": "array",
-                "description": "What hooks did at each stage.",
-                "items": {
-                    "type": "object",
-                    "properties": {
-                        **{key: {"type": "string"} for key in ("stage", "action", "reason", "hook")},
-                        "trail": {"type": "array", "items": {"$ref": "#/components/schemas/TrailEntry"}},
-                    },
-                    "required": ["stage", "action", "reason", "hook", "trail"],
-                    "additionalProperties": False,
-                },
-            },
-            "result": {"$ref": "#/components/schemas/ToolResult", "description": "The result for the model."},
-            **more,
-        },
-        "required": ["action", "reason", "trails"],
-        "additionalProperties": False,
-    }
-
-
-_ENDS = (words.PAUSE, words.ABORT_TURN, words.HARD_ABORT)
-
-TOOL_METHODS = (
-    DecideMethod(
-        "tool.decide",
-        "The half of a tool call before the tool: before_tool and approve_tool. The params are the payload of before_tool.",
-        _decide,
-        ToolCall,
-        _answer(
-            (words.CONTINUE, words.RESPOND, words.DENY, *_ENDS),
-            call={"$ref": "#/components/schemas/ToolCall", "description": "With `continue`: the call to run."},
-            decided={"type": "integer", "description": "With `continue`: names the call in tool.conclude."},
-        ),
-        (NOT_OPEN, REFUSED),
-    ),
-    Method(
-        "tool.conclude",
-        "The half of a tool call after the tool: after_tool. Each call is concluded once.",
-        _conclude,
-        ConcludeParams,
-        _answer((words.CONTINUE, *_ENDS)),
-        (NOT_OPEN, REFUSED),
-    ),
-)
+TOOL_METHODS = (DecideMethod("tool.decide", _decide, ToolCall), Method("tool.conclude", _conclude, ConcludeParams))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field
 
 from ....rpc.dispatch import Method, Params
-from ....rpc.jsonrpc import NOT_OPEN, REFUSED, RETRY_LIMIT, TAKEN, RpcError
+from ....rpc.jsonrpc import TAKEN, RpcError
 from ..remote_turn import RemoteTurn
 from .context import require_room
 from .stages import outcome_json
@@ -76,30 +76,8 @@ async def _end(context: SidecarContext, params: TurnEndParams) -> dict[str, Any]
     return {"iterations": turn.meta.iteration}
 
 
-_TURN = {
-    "type": "object",
-    "properties": {"turn": {"type": "string"}, "meta": {"$ref": "#/components/schemas/Meta"}},
-    "required": ["turn", "meta"],
-}
-_OUTCOME = {"$ref": "#/components/schemas/Outcome"}
-_ITERATIONS = {"type": "object", "properties": {"iterations": {"type": "integer"}}, "required": ["iterations"]}
-
 TURN_METHODS = (
-    Method(
-        "turn.start",
-        "Begin a turn: requests belong to it whose meta has its id as `TurnID`.",
-        _start,
-        TurnStartParams,
-        _TURN,
-        (NOT_OPEN, TAKEN, REFUSED),
-    ),
-    Method(
-        "turn.resume",
-        "Continue where a hook paused: the decision is its answer, and the hooks behind it are asked.",
-        _resume,
-        TurnResumeParams,
-        _OUTCOME,
-        (NOT_OPEN, REFUSED, RETRY_LIMIT),
-    ),
-    Method("turn.end", "End a turn.", _end, TurnEndParams, _ITERATIONS, (NOT_OPEN,)),
+    Method("turn.start", _start, TurnStartParams),
+    Method("turn.resume", _resume, TurnResumeParams),
+    Method("turn.end", _end, TurnEndParams),
 )

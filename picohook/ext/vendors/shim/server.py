@@ -95,11 +95,14 @@ class ShimHost:
         self._broken = ""
         """The reason why the configuration cannot be used since it changed; empty if it can."""
         self._names: frozenset[str] = frozenset()
+        self._asks = vendor.shim.asks
+        """Whether a person can answer a pause: in the agent's dialogue, or in place of it."""
         self._note()
 
     def _note(self) -> None:
-        """Note the variables that hooks inherit besides the usual ones."""
+        """Note the variables that hooks inherit besides the usual ones, and whether one of them answers pauses."""
         specs = [member for hook in self._host.hooks for member in hook.spec.members]
+        self._asks = self._vendor.shim.asks or any(hook.answers_pauses for hook in self._host.hooks)
         names = (spec.inherit_env for spec in specs)
         self._names = frozenset(name for inherited in names if isinstance(inherited, tuple) for name in inherited)
 
@@ -136,7 +139,7 @@ class ShimHost:
             agent_event = read_event(self._vendor, question.event, event, question.cwd)
             cwd = event.get("cwd")
             stands = cwd if isinstance(cwd, str) and os.path.isabs(cwd) else question.cwd
-            dialogue.CURRENT.set(Dialogue(self._vendor.agent, self._vendor.shim.asks, stands))
+            dialogue.CURRENT.set(Dialogue(self._vendor.agent, self._asks, stands))
             answer = await self._decider.answer(agent_event)
             output = show(self._vendor, question.event, answer, agent_event)
             asked.reply = ShimReply("done", encode(output) if output else b"")
