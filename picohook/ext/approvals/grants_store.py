@@ -47,7 +47,7 @@ class Found(NamedTuple):
 class GrantStore(Database):
     """The grants of this user.
 
-    `version`, `forms` and `find` are for the event loop: they wait for no other program. A thread may call the others meanwhile.
+    `version`, `forms` and `find` are for the event loop: they wait for no other program. A thread may call others.
     """
 
     name = "grants.db"

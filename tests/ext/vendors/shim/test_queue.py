@@ -12,7 +12,7 @@ import pytest
 
 from picohook.ext.approvals.queue import Answer, Queue
 from picohook.ext.vendors.contract import Facts
-from picohook.ext.vendors.dialects import NAMES, agent_of, dialect_of
+from picohook.ext.vendors.dialects import NAMES, vendor_named
 from picohook.model.payloads import Meta, ToolCall
 
 CONFIG = """\
@@ -52,11 +52,12 @@ def config(shim):
 
 def event_of(vendor, cwd, command):
     """The name of the event before a tool, and the event as the agent writes it."""
-    name = next(name for name, entry in agent_of(vendor).events.items() if entry.at == "before_tool")
+    agent = vendor_named(vendor)
+    name = next(name for name, entry in agent.asked.items() if entry.at == "before_tool")
     call = ToolCall(
         tool="Bash", arguments={"command": command}, tool_call_id=command, meta=Meta(session_key="s", turn_id="u")
     )
-    told = dialect_of(vendor).encode(name, call, Facts(cwd=cwd, project=cwd))
+    told = agent.encode(name, call, Facts(cwd=cwd, project=cwd))
     return name, json.dumps(told.stdin).encode()
 
 
