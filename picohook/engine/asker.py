@@ -187,8 +187,7 @@ class Asker:
             seats = tuple([seat for seat in seats if seat.name == only])
         decided: tuple[Seat, ...] = ()
         if resumed is not None:
-            seats, decided = resumed.seats(stage, seats, arrangement.by_name)
-            seats += generation.about_pauses if resumed.pauses else ()
+            seats, decided = resumed.seats(stage, seats, generation.about_pauses, arrangement.by_name)
         account = None
         if listeners.all:
             account = listeners.begin(stage, payload)
@@ -214,10 +213,8 @@ class Asker:
             account.concluded(outcome)
         if listeners.on_change:
             listeners.changed(replace(outcome, payload=deep_copy(outcome.payload), result=deep_copy(outcome.result)))
-        if resumed is not None:
-            resumed.require_taken(outcome)
-        if outcome.action == words.PAUSE and self._arrangement.generations[stage.name].about_pauses and only is None:
-            return await self._ask_about(outcome, stage, payload, resumed or Resumed())
+        if resumed is not None or (outcome.action == words.PAUSE and only is None):
+            outcome = await self._answered(outcome, stage, payload, resumed or Resumed())
         return outcome
 
     def _complete(self, chain: Chain[Any]) -> None:
@@ -228,8 +225,11 @@ class Asker:
             self._arrangement.owners.offered(chain.first)
             chain.on_edit = self._arrangement.owners.edited
 
-    async def _ask_about(self, paused: Outcome[P], stage: Stage[P], payload: P, resumed: Resumed) -> Outcome[P]:
-        """The outcome once the hooks that answer pauses have answered. The other hooks are asked first, as if it continued."""
+    async def _answered(self, paused: Outcome[P], stage: Stage[P], payload: P, resumed: Resumed) -> Outcome[P]:
+        """The outcome; if it is a pause, once the hooks that answer pauses have answered. The others are asked before them."""
+        resumed.require_taken(paused)
+        if paused.action != words.PAUSE or not self._arrangement.generations[stage.name].about_pauses:
+            return paused
         decided = decided_by(paused, payload, self._arrangement.hooks, resumed.skip)
         pauses = (*resumed.pauses, paused.reason)
         token = PAUSES.set(pauses)

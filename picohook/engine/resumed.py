@@ -55,11 +55,12 @@ class Resumed:
             raise PicohookError(f"the answer for hook {self.hook} cannot be taken: {error}")
 
     def seats(
-        self, stage: Stage[Any], seats: Sequence[Seat], mounted: Mapping[str, Mounted]
+        self, stage: Stage[Any], seats: Sequence[Seat], about_pauses: Sequence[Seat], mounted: Mapping[str, Mounted]
     ) -> tuple[tuple[Seat, ...], tuple[Seat, ...]]:
         """Returns the seats that are still asked, and the guards that have decided already. Raises as `require_allowed`."""
         self.require_allowed(stage)
         left = tuple(seat for seat in seats if seat.name not in self.skip and seat.name != self.hook)
+        left += tuple(about_pauses) if self.pauses else ()
         guards = tuple(seat for seat in seats if seat.guard and (seat.name in self.skip or seat.name == self.hook))
         if not self.hook:
             return left, guards
