@@ -6,7 +6,7 @@ from ...extension import Command, Extension, HookKey, Keyword, Lazy
 
 extension = Extension(
     name="record",
-    uses=("history", "nats"),
+    uses=("history", "nats", "vendors"),
     keywords={
         "record": Keyword(
             Lazy("picohook.ext.record.recorder:RecordPart"),

@@ -8,6 +8,7 @@ hook saw, and in an `answer` those after its edits.
 from __future__ import annotations
 
 from dataclasses import fields
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, get_args
 
 from ...model.decisions import Decision
@@ -74,12 +75,17 @@ def mistake_in(line: Any) -> str:
     kind = line.get("type") if isinstance(line, dict) else None
     if not isinstance(kind, str) or kind not in KEYS:
         return "type: is not a line of a record"
-    if missing := _NEEDED[kind] - line.keys():
+    return _mistake_in(kind, tuple(line), tuple(map(type, line.values())))
+
+
+@lru_cache  # most lines have the same keys
+def _mistake_in(kind: str, names: tuple[str, ...], types: tuple[type, ...]) -> str:
+    if missing := _NEEDED[kind].difference(names):
         return f"{kind}.{min(missing)}: is missing"
-    if unknown := line.keys() - _ALLOWED[kind]:
-        return f"{kind}.{min(unknown)}: is not a key of such a line"
-    for name, value in line.items():
-        if type(value) not in _TYPE_OF.get(name, _TEXT) and name != "answer":
+    for name, found in zip(names, types, strict=True):
+        if name not in _ALLOWED[kind]:
+            return f"{kind}.{name}: is not a key of such a line"
+        if found not in _TYPE_OF.get(name, _TEXT) and name != "answer":
             return f"{kind}.{name}: has a value of another type"
     return ""
 

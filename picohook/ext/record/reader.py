@@ -52,7 +52,7 @@ class Chain:
     asked_about: dict[str, Any]
     payload: Payload
     """The payload at its beginning."""
-    resumed: Resumed = field(default_factory=Resumed)
+    resumed: Resumed | None = None
     params: dict[str, Any] = field(default_factory=dict)
     """The params as the hooks asked so far have changed them."""
     waiting: dict[str, dict[str, Any]] = field(default_factory=dict)

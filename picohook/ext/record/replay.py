@@ -28,7 +28,12 @@ Past = Union[Chain, "Line"]
 
 FAILED = "failed"
 """The action of a hook that failed, since the action of its `on_failure` is not its own decision."""
-NEWLY_DENIED, NEWLY_ALLOWED, OTHERWISE = "newly denied", "newly allowed", "changed otherwise"
+KINDS = NEWLY_DENIED, NEWLY_ALLOWED, NEWLY_ASKED, OTHERWISE = (
+    "newly denied",
+    "newly allowed",
+    "newly asked",
+    "changed otherwise",
+)
 _ALLOWED = frozenset({words.CONTINUE, words.MODIFY, words.RESPOND, "approved"})
 _MOST_WAITING = 256
 """Newly denied calls that wait for what became of them then."""
@@ -107,7 +112,8 @@ def questions_to(hook: str, record: Record) -> Iterator[Past]:
         elif kind == "ask" and line["hook"] == hook and "stands_in" not in line:
             params = chain.waiting[hook]
             payload = chain.stage.payload.model_validate(params)
-            again = hook in chain.resumed.skip or any(answer["hook"] == hook for answer in chain.answers)
+            skipped = chain.resumed.skip if chain.resumed else ()
+            again = hook in skipped or any(answer["hook"] == hook for answer in chain.answers)
             one = Chain(chain.number, record.number, chain.at, chain.stage, params, payload, params=params, again=again)
             asked[one.number] = one
             yield one
@@ -137,7 +143,9 @@ class Comparison:
     def differences(self, ignored: Collection[str] = ()) -> Iterator[str]:
         """The names of the facts that differ."""
         for fact in NAMES:
-            if fact not in ignored and not same(self.recorded.get(fact), self.replayed.get(fact)):
+            if fact in ignored or (fact not in self.recorded and fact not in self.replayed):
+                continue
+            if not same(self.recorded.get(fact), self.replayed.get(fact)):
                 yield fact
 
     def values(self, fact: str) -> tuple[Any, Any]:
@@ -149,8 +157,10 @@ class Comparison:
     def kind(self) -> str:
         """How a decision that changed has changed."""
         before, after = (facts["action"] in _ALLOWED for facts in (self.recorded, self.replayed))
+        if before and self.replayed["action"] == words.PAUSE:
+            return NEWLY_ASKED  # a person decides
         if self.replayed["action"] in {FAILED, words.PAUSE} or before is after:
-            return OTHERWISE  # after a pause, a person decides
+            return OTHERWISE
         return NEWLY_DENIED if before else NEWLY_ALLOWED
 
     @property
@@ -255,6 +265,8 @@ def _compared(chain: Chain, now: Outcome[Any], hook: str) -> Comparison:
     )
     if chain.agent and one.replayed["action"] in _ALLOWED:
         one.replayed["action"] = words.CONTINUE  # a transcript says no more than whether a call was allowed
+    if now.action == words.PAUSE and one.recorded.get("reason", "").startswith(now.reason):
+        one.replayed = one.recorded  # it asked a person then, too, but there was none, and it denied
     if hook:
         (entry,) = now.trail
         edits = "payload" in one.replayed and now.action in {words.CONTINUE, words.MODIFY}

@@ -23,6 +23,7 @@ from ...projects.layers import Layers
 from ...wire import words
 from ..history.command import Since, reading
 from ..history.transcripts import AGENTS, PastCall, seconds_of
+from ..vendors import dialogue
 from .confined import confined
 from .page import Full, Html, page
 from .reader import Chain
@@ -159,6 +160,7 @@ def replay(
         replay = Replay(hook or "")
 
         async def work(host: Host) -> None:
+            dialogue.CURRENT.set(dialogue.Dialogue("", asks=True, cwd=os.getcwd()))  # what would be asked is no denial
             for source, start in _sources(records, past, hook):
                 async for one in replay.compared(source, None if shadow else host):
                     tally.take(one, start)

@@ -11,7 +11,7 @@ import typer
 from ...cli import outcomes, output
 from ..history.redact import redacted
 from .confined import changed_since
-from .replay import NEWLY_ALLOWED, NEWLY_DENIED, OTHERWISE, Comparison, Replay
+from .replay import KINDS, NEWLY_ALLOWED, NEWLY_DENIED, Comparison, Replay
 from .timeline import Item, about, rows_of, trail_row
 from .trace_command import answer
 
@@ -78,9 +78,7 @@ class Tally:
     @property
     def text(self) -> str:
         """All numbers in words."""
-        changed = ", ".join(
-            f"{self.kinds[kind]} {kind}" for kind in (NEWLY_DENIED, NEWLY_ALLOWED, OTHERWISE) if self.kinds[kind]
-        )
+        changed = ", ".join(f"{self.kinds[kind]} {kind}" for kind in KINDS if self.kinds[kind])
         text = f"{output.many(self.compared, 'decision')}, {self.kinds.total()} changed{changed and f': {changed}'}"
         if self.succeeded and self.kinds[NEWLY_DENIED]:
             text += f" ({output.many(self.false, 'false rejection')} of {output.many(self.succeeded, 'call')} that succeeded)"
@@ -95,7 +93,7 @@ class Tally:
         """Print the numbers. Raises `typer.Exit` if they are not good."""
         changed = self.kinds.total()
         if self.as_json:
-            counts = {kind.replace(" ", "_"): self.kinds[kind] for kind in (NEWLY_DENIED, NEWLY_ALLOWED, OTHERWISE)}
+            counts = {kind.replace(" ", "_"): self.kinds[kind] for kind in KINDS}
             more = {"false_rejections": self.false, "succeeded": self.succeeded, "stateful": self.stateful}
             numbers = {"decisions": self.compared, "changed": changed, "unanswered": self.unanswered}
             output.data({**numbers, **counts, **more, "failed": self.failed})

@@ -94,8 +94,8 @@ def item_of(chain: Chain, ended: float | None = None) -> Item:
     elif chain.abandoned:
         verdict = "abandoned"
     rows += [row_of(line, chain) for line in chain.shadows] + [Row(name, waiting) for name in chain.waiting]
-    paused = chain.resumed.hook
-    text = joined(f"after a pause, with an answer for {paused}" if paused else "", about(chain))
+    paused = f"after a pause, with an answer for {chain.resumed.hook}" if chain.resumed and chain.resumed.hook else ""
+    text = joined(paused, about(chain))
     return Item(chain.stage.name, text, chain.at, chain.number, rows, verdict, why, ended, chain.asked_about)
 
 

@@ -237,6 +237,32 @@ def test_an_edit_is_shown_as_a_difference(history):
     ]
 
 
+def test_a_call_about_which_a_guard_would_ask_a_person_is_newly_asked_and_not_denied(history):
+    pytest.importorskip("tree_sitter_bash")
+    key = {"file_path": str(history.path / "a.py"), "content": "KEY = 'AKIAABCDEFGHIJKLMNOP'"}
+    lines = made.lines(*made.claude(("key", "Write", key, False, "written"), cwd=str(history.path)))
+    made.put(history.path / "home/.claude/projects/p/S1.jsonl", lines)
+    history.config.write_text("[guards]\n")
+
+    done = history("replay", "--history", "claude", "--against", "picohook.toml", "--json", "--max-false", "0")
+
+    one, numbers = done.lines
+    assert (done.code, one["kind"], one["false_rejection"]) == (0, "newly asked", False)
+    assert (numbers["newly_asked"], numbers["newly_denied"], numbers["changed_otherwise"]) == (1, 0, 0)
+
+
+def test_a_call_that_was_denied_because_nobody_could_be_asked_has_not_changed(project):
+    pytest.importorskip("tree_sitter_bash")
+    project.config.write_text("[guards]\n")
+    key = {"file_path": str(project.path / "a.py"), "content": "KEY = 'AKIAABCDEFGHIJKLMNOP'"}
+    with Host.blocking(project.config, listeners=[Recorder(project.path / "session.jsonl")]) as host:
+        assert host.before_tool({"tool": "Write", "arguments": key}).action == "deny_tool"
+
+    done = against(project, "--same")
+
+    assert (done.code, done.out) == (0, "1 decision, 0 changed\n")
+
+
 def test_guards_are_asked_in_a_back_test_and_need_no_sandbox(history):
     pytest.importorskip("tree_sitter_bash")
     history.config.write_text("[guards]\n")

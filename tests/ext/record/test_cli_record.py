@@ -125,6 +125,7 @@ def test_exactly_the_decisions_of_a_changed_policy_are_shown(project):
         "unanswered": 0,
         "newly_denied": 0,
         "newly_allowed": 1,
+        "newly_asked": 0,
         "changed_otherwise": 0,
         "false_rejections": 0,
         "succeeded": 0,
