@@ -139,12 +139,9 @@ def _verdict(outcome: Outcome[Any], path: str, before: Any, after: Any) -> Verdi
     if outcome.action == "retry":
         return Verdict.deny(reason="picohook:retry", message=outcome.feedback)
     concerns = tuple(Concern(message=note.system_message) for note in outcome.notes if note.system_message)
-    return Verdict(decision=Decision.ALLOW, warnings=concerns) if before == after else _transform(path, after, concerns)
-
-
-def _transform(path: str, value: Any, concerns: tuple[Concern, ...] = ()) -> Verdict:
-    change = Transform(path=path, value=value)
-    return Verdict(decision=Decision.TRANSFORM, transform=change, warnings=concerns)
+    if before == after:
+        return Verdict(decision=Decision.ALLOW, warnings=concerns)
+    return Verdict(decision=Decision.TRANSFORM, transform=Transform(path=path, value=after), warnings=concerns)
 
 
 def _read(text: str) -> Any:

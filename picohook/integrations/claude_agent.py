@@ -48,7 +48,6 @@ PATIENCE = 24 * 3600.0
 UNASKED = ("before_llm", "after_llm")
 """The stages that this agent has no callback for."""
 
-
 REJECTED = "A person rejected this call."
 
 
@@ -282,13 +281,12 @@ class PicohookHooks:
         return _context(turn, event, updatedToolOutput=edited(left.for_llm))
 
 
+def _output(event: Input, **fields: Any) -> Output:
+    return {"hookSpecificOutput": {"hookEventName": event["hook_event_name"], **fields}}
+
+
 def _permission(event: Input, decision: str, reason: str) -> Output:
-    fields = {
-        "hookEventName": event["hook_event_name"],
-        "permissionDecision": decision,
-        "permissionDecisionReason": reason,
-    }
-    return {"hookSpecificOutput": fields}
+    return _output(event, permissionDecision=decision, permissionDecisionReason=reason)
 
 
 def _key(event: Input) -> tuple[str, str]:
@@ -302,7 +300,7 @@ def _context(turn: Turn, event: Input, **changes: Any) -> Output:
     texts = [added.system_prompt or "", *(text_of(message) for message in added.messages)]
     if any(texts):
         changes["additionalContext"] = "\n\n".join(filter(None, texts))
-    return {"hookSpecificOutput": {"hookEventName": event["hook_event_name"], **changes}} if changes else {}
+    return _output(event, **changes) if changes else {}
 
 
 # What tools return. A tool of the agent's own has a form, and the agent ignores a result of another form.

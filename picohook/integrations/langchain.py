@@ -133,7 +133,7 @@ class PicohookMiddleware(AgentMiddleware[PicohookState, Any, Any]):
         for name in _hosted(request):
             require_named(name, "this tool runs at the provider, and asks no hook", self._unguarded)
         shown = _request_of(request)
-        responses: list[ModelResponse[Any]] = []
+        response: ModelResponse[Any] = ModelResponse(result=[AIMessage("")])  # of hooks, if the model is not asked
         held: HeldAnswer | None = None
 
         try:
@@ -142,15 +142,12 @@ class PicohookMiddleware(AgentMiddleware[PicohookState, Any, Any]):
                     stream = decided.stream()
                     held = None if stream.unguarded else HeldAnswer(stream)
                     call = asked_for if held is None else held.read
-                    responses.append(await call(handler(_with_edits(decided.request, shown, request))))
-                    await stream.conclude(_shown_answer(responses[-1]))
+                    response = await call(handler(_with_edits(decided.request, shown, request)))
+                    await stream.conclude(_shown_answer(response))
             final = decided.response.response
         except AbortTurnError as error:
             await run.__aexit__(type(error), error, error.__traceback__)
             raise
-        if not responses:
-            return ModelResponse(result=[_with_answer(AIMessage(""), final)])
-        response = responses[-1]
         index, answer = _find_answer(response)
         if final != _shown_answer(response):
             # The structured answer was read from the text that hooks changed.

@@ -40,9 +40,10 @@ with extra("pydantic-ai"):
     from pydantic_ai.models.wrapper import WrapperModel
     from pydantic_ai.tools import AgentDepsT, ToolDefinition
     from pydantic_ai.toolsets import AbstractToolset, ToolsetTool, WrapperToolset
+    from pydantic_ai.usage import RequestUsage
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
+    from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 
     from pydantic_ai.agent import AbstractAgent
     from pydantic_ai.capabilities.abstract import WrapRunHandler
@@ -346,14 +347,15 @@ class _GuardedModel(WrapperModel):
         model_request_parameters: ModelRequestParameters,
     ) -> ModelResponse:
         own, shown = self._asked(messages, model_settings, model_request_parameters)
-        responses: list[ModelResponse] = []
+        response, usage = self._nothing, RequestUsage()
         async with self._run.model_call(shown) as decided:
             while decided.response is None:
                 changed = self._edited(own, shown, decided.request)
                 with decided.operation.work():
-                    responses.append(await self.wrapped.request(*changed))
-                await decided.conclude(shown_answer(responses[-1]))
-        return self._answer(responses, decided.response.response)
+                    response = await self.wrapped.request(*changed)
+                usage += response.usage  # includes the rounds that hooks asked for
+                await decided.conclude(shown_answer(response))
+        return with_answer(replace(response, usage=usage), decided.response.response)
 
     @asynccontextmanager
     async def request_stream(
@@ -366,7 +368,7 @@ class _GuardedModel(WrapperModel):
         own, shown = self._asked(messages, model_settings, model_request_parameters)
 
         async def events(stream: GuardedStream) -> AsyncGenerator[ModelResponseStreamEvent]:
-            responses: list[ModelResponse] = []
+            response, usage, pieces = self._nothing, RequestUsage(), None
             async with self._run.model_call(shown) as decided:
                 while decided.response is None:
                     changed, pieces = self._edited(own, shown, decided.request), decided.stream()
@@ -380,11 +382,12 @@ class _GuardedModel(WrapperModel):
                                     yield piece
                     if inner.cancelled:
                         return
-                    responses.append(inner.get())
-                    await pieces.conclude(shown_answer(responses[-1]))
-            stream.response = self._answer(responses, decided.response.response)
-            if not (responses and pieces.unguarded):
-                async for event in stream.rest(stream.response, pieces.rest if responses else ""):
+                    response = inner.get()
+                    usage += response.usage
+                    await pieces.conclude(shown_answer(response))
+            stream.response = with_answer(replace(response, usage=usage), decided.response.response)
+            if pieces is None or not pieces.unguarded:
+                async for event in stream.rest(stream.response, "" if pieces is None else pieces.rest):
                     yield event
 
         stream = GuardedStream(self.model_name, model_request_parameters, events)
@@ -406,11 +409,7 @@ class _GuardedModel(WrapperModel):
             self._run.add(made_tool(function))
         return own.edited(shown, edited)
 
-    def _answer(self, responses: list[ModelResponse], answer: Mapping[str, Any]) -> ModelResponse:
-        """Returns the response as hooks left it, with the usage of all rounds."""
-        if not responses:
-            return with_answer(ModelResponse(parts=[], model_name=self.model_name), answer)
-        usage = responses[0].usage
-        for other in responses[1:]:
-            usage = usage + other.usage
-        return with_answer(replace(responses[-1], usage=usage), answer)
+    @property
+    def _nothing(self) -> ModelResponse:
+        """The response of a model that was not asked."""
+        return ModelResponse(parts=[], model_name=self.model_name)

@@ -84,9 +84,7 @@ class GuardedStream(StreamedResponse):
     def __aiter__(self) -> AsyncIterator[ModelResponseStreamEvent]:
         return self._events
 
-    async def _get_event_iterator(self) -> AsyncIterator[ModelResponseStreamEvent]:
-        async for event in self._events:
-            yield event
+    _get_event_iterator = __aiter__
 
     async def aclose(self) -> None:
         """Close the model's own stream, if it was not read to its end."""
