@@ -34,69 +34,78 @@ _OURS: frozenset[str] = frozenset(_DATA["words"]["shell"])
 _APPLETS: frozenset[str] = frozenset(_DATA["words"]["busybox"])
 
 
-def _around(template: str) -> Wear:
-    in_sh = re.search(r"(^|[ /|])sh\b|\{[plng]\}", template) is not None
+def _clothes(values: Callable[[str, str], dict[str, str] | None]) -> Callable[[str], Wear]:
+    """Returns what makes clothes of a template. `values` returns its values for a command, or None if it does not fit."""
 
-    def wear(command: str) -> str | None:
-        if ("E9" in template and "E9" in command) or ("<<-" in template and "\n\t" in command):
-            return None
-        if ("{b}" in template and "`" in command) or (in_sh and _NOT_IN_SH.search(command)):
-            return None
-        if all(line.startswith("#") for line in command.split("\n")):
-            return None  # a block needs a command
-        if command.startswith("#") and re.search(r"(?:&&|\|\||;) \{c\}", template):
-            return None  # nobody writes `true && # ...`
-        single = "'" + command.replace("\\", "\\\\").replace("'", "\\'") + "'"
-        return template.format(
-            c=command,
-            q=shlex.quote(command),
-            b=re.sub(r"([\\`])", r"\\\1", command),
-            e=base64.b64encode(command.encode(errors="surrogatepass")).decode(),
-            p=shlex.quote(f"import os; os.system({command!r})"),
-            l=shlex.quote(f"system({single})"),
-            n=shlex.quote(f"require('child_process').execSync({json.dumps(command)})"),
-            g=shlex.quote(f"!{command}"),
-        )
+    def made(template: str) -> Wear:
+        def wear(command: str) -> str | None:
+            found = values(template, command)
+            return None if found is None else template.format(**found)
 
-    return wear
+        return wear
+
+    return made
 
 
-def _before(template: str) -> Wear:
-    def wear(command: str) -> str | None:
-        name, bare = _NAME.match(command), _QUOTED.sub("", command)
-        if not name or name[0] in _OURS or re.search(r"[|&;\n`(]", bare):
-            return None
-        if (template.endswith("/dev/null") and "<" in bare) or (
-            template.startswith("find") and re.search(r"[{+]", bare)
-        ):
-            return None
-        return template.format(c=command)
+@_clothes
+def _around(template: str, command: str) -> dict[str, str] | None:
+    """For the whole command."""
+    in_sh = re.search(r"(^|[ /|])sh\b|\{[plng]\}", template)
+    if (
+        ("E9" in template and "E9" in command)
+        or ("<<-" in template and "\n\t" in command)
+        or ("{b}" in template and "`" in command)
+        or (in_sh and _NOT_IN_SH.search(command))
+        or all(line.startswith("#") for line in command.split("\n"))  # a block needs a command
+        or (command.startswith("#") and re.search(r"(?:&&|\|\||;) \{c\}", template))  # nobody writes `true && # ...`
+    ):
+        return None
+    single = "'" + command.replace("\\", "\\\\").replace("'", "\\'") + "'"
+    return {
+        "c": command,
+        "q": shlex.quote(command),
+        "b": re.sub(r"([\\`])", r"\\\1", command),
+        "e": base64.b64encode(command.encode(errors="surrogatepass")).decode(),
+        "p": shlex.quote(f"import os; os.system({command!r})"),
+        "l": shlex.quote(f"system({single})"),
+        "n": shlex.quote(f"require('child_process').execSync({json.dumps(command)})"),
+        "g": shlex.quote(f"!{command}"),
+    }
 
-    return wear
+
+@_clothes
+def _before(template: str, command: str) -> dict[str, str] | None:
+    """For one program and its arguments."""
+    name, bare = _NAME.match(command), _QUOTED.sub("", command)
+    odd = (
+        "[|&;\n`({+]"
+        if template.startswith("find")
+        else "[|&;\n`(<]"
+        if template.endswith("/dev/null")
+        else "[|&;\n`(]"
+    )
+    return None if not name or name[0] in _OURS or re.search(odd, bare) else {"c": command}
 
 
-def _named(template: str) -> Wear:
-    """Returns clothes for the name of the first program."""
-
-    def wear(command: str) -> str | None:
-        found = _NAME.match(command)
-        if not found or found[0] in _OURS:
-            return None
-        name = found[0]
-        path = ("/bin/" if name in _APPLETS else "/usr/bin/") + name
-        new = template.format(
-            name=name,
-            head=name[0],
-            tail=name[1:],
-            last=name[-1],
-            path=path[:-1] if "{last}" in template else path,
-            x="".join(f"\\x{ord(one):02x}" for one in name),
-            o="".join(f"\\{ord(one):03o}" for one in name),
-            u=f"\\u{ord(name[0]):04x}",
-        )
-        return new + command[found.end() :]
-
-    return wear
+@_clothes
+def _named(template: str, command: str) -> dict[str, str] | None:
+    """For the name of the first program."""
+    found = _NAME.match(command)
+    if not found or found[0] in _OURS:
+        return None
+    name = found[0]
+    path = ("/bin/" if name in _APPLETS else "/usr/bin/") + name
+    return {
+        "name": name,
+        "head": name[0],
+        "tail": name[1:],
+        "last": name[-1],
+        "path": path[:-1] if "{last}" in template else path,
+        "x": "".join(f"\\x{ord(one):02x}" for one in name),
+        "o": "".join(f"\\{ord(one):03o}" for one in name),
+        "u": f"\\u{ord(name[0]):04x}",
+        "rest": command[found.end() :],
+    }
 
 
 def _tokens(change: Callable[[str], str | None]) -> Wear:
@@ -214,7 +223,7 @@ _WORDS: dict[str, Wear] = {
 
 HARMFUL: dict[str, Wear] = {
     **_WORDS,
-    **{name: _named(template) for name, template in _DATA["name"].items()},
+    **{name: _named(template + "{rest}") for name, template in _DATA["name"].items()},
     **{name: _path(start, new) for name, (start, new) in _DATA["path"].items()},
     **{name: _before(template) for name, template in _DATA["before"].items()},
     **{name: _around(template) for name, template in _DATA["around"].items()},

@@ -7,7 +7,7 @@ import json
 import os.path
 import re
 import tomllib
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,10 +19,11 @@ from .reading import Act, Command
 from .words import UNKNOWN, Word
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from .programs import Programs
     from .reader import Reader, Scope
+    from .reading import Reading
 
 MOST_STRINGS = 400
 """Strings of a call that are looked at for paths and URLs."""
@@ -57,38 +58,31 @@ _ESCALATES = (
 
 @functools.cache
 def _table() -> dict[str, Any]:
-    return tomllib.loads(Path(__file__).with_name("tools.toml").read_text(encoding="utf-8"))
-
-
-@functools.cache
-def _kinds() -> dict[str, str]:
-    return {name: kind for kind, row in _table()["kinds"].items() for name in row["names"]}
+    table = tomllib.loads(Path(__file__).with_name("tools.toml").read_text(encoding="utf-8"))
+    return table | {"names": {name: kind for kind, row in table["kinds"].items() for name in row["names"]}}
 
 
 def read(name: str, arguments: Mapping[str, Any], reader: Reader, programs: Programs, scope: Scope) -> None:
     """Read a call of the named tool into the reader's reading."""
-    kind = _kinds().get(name.lower(), "")
+    kind = "" if _SERVER.fullmatch(name) else _table()["names"].get(name.lower(), "")
     if base := _first(arguments, _table()["directories"]):
         scope.cwds = (os.path.normpath(os.path.join(scope.cwds[0], os.path.expanduser(base))),)
-    tool = _Tool(name, arguments, reader, programs, scope)
-    if kind == "none":
-        return
-    if not kind or _SERVER.fullmatch(name):
+    tool = _Tool(name, kind, arguments, reader, programs, scope)
+    if kind not in _table()["kinds"]:
         tool.generic()
         return
     names = _table()["kinds"][kind].get("field", ())
     found = [one for one in names if arguments.get(one) not in (None, "")]
     values = [arguments[one] for one in found]
-    texts = [value for value in values if isinstance(value, str)]
     patch = next((one for one in arguments.values() if isinstance(one, str) and "*** Begin Patch" in one), "")
     if kind == "edit" and not found and patch:
-        tool.patch(patch)
+        tool.patch([patch])
     elif names and not found:
-        if kind not in {"typing", "read"} and not any(one in arguments for one in names):
+        if kind not in {"typing", "read", "grep"} and not any(one in arguments for one in names):
             reader.reading.doubt(f"The call of {name} lacks its `{names[0]}`.")
-    elif names and not texts and kind not in {"shell", "other-shell", "patch", "read", "fetch"}:
+    elif names and kind not in _table()["lists"] and not any(isinstance(value, str) for value in values):
         reader.reading.doubt(f"The `{found[0]}` of {name} is not a text.")
-    else:
+    elif kind in _READS:
         _READS[kind](tool, values)
 
 
@@ -97,15 +91,21 @@ def _first(arguments: Mapping[str, Any], names: list[str], default: str = "") ->
     return next((arguments[one] for one in names if isinstance(arguments.get(one), str)), default)
 
 
+@dataclass(slots=True)
 class _Tool:
     """A call of a tool, of which `_READS` names the method by the tool's kind."""
 
-    def __init__(
-        self, tool: str, arguments: Mapping[str, Any], reader: Reader, programs: Programs, scope: Scope
-    ) -> None:
-        self.tool, self.arguments = tool, arguments
-        self.reader, self.programs, self.scope = reader, programs, scope
-        self.reading = reader.reading
+    tool: str
+    kind: str
+    arguments: Mapping[str, Any]
+    reader: Reader
+    programs: Programs
+    scope: Scope
+
+    @property
+    def reading(self) -> Reading:
+        """What was read of the call."""
+        return self.reader.reading
 
     def act(self, kind: str, path: str, detail: str = "") -> str:
         """Note an act on a file. Returns its path."""
@@ -125,13 +125,13 @@ class _Tool:
         for value in values:
             if isinstance(value, list) and value and all(isinstance(one, str) for one in value):
                 if value[0] in {"apply_patch", "applypatch"}:
-                    self.patch("\n".join(value[1:]))
+                    self.patch(value[1:])
                 else:
                     self.reader.execute([*map(Word, value)], self.scope)
             elif not isinstance(value, str):
                 self.reading.doubt(f"The command of {self.tool} is not a text.")
             elif value.lstrip().startswith("*** Begin Patch"):
-                self.patch(value)
+                self.patch([value])
             elif _OTHER_SHELLS.fullmatch(self.tool.lower()) or _OTHER_SHELLS.fullmatch(
                 str(self.arguments.get("shell"))
             ):
@@ -157,17 +157,22 @@ class _Tool:
         for text in _strings(values):
             code.note(Effects(self.programs, self.reader, command, self.scope), "python", text)
 
-    def read(self, values: list[Any]) -> None:
-        """Files are read."""
+    def files(self, values: list[Any]) -> None:
+        """Files are read, deleted or moved."""
+        kind = "read" if self.kind == "grep" else self.kind
+        if kind == "delete" and ("dir" in self.tool.lower() or self.arguments.get("recursive") is True):
+            kind = "delete-tree"
         for text in _strings(values):
-            self.act("read", text)
+            self.act(kind, text)
+        for target in _strings([self.arguments.get(one) for one in _table()["targets"]]) if kind == "move" else ():
+            self.act("write", target, "move")
 
     def write(self, values: list[Any]) -> None:
         """A file is written or edited."""
         if self.arguments.get("command") == "view":
-            self.read(values)
+            self.act("read", values[0])
             return
-        edits = _kinds()[self.tool.lower()] != "write"
+        edits = self.kind != "write"
         path = self.act("write", values[0], "edit" if edits else "tool")
         text = UNKNOWN if edits else _first(self.arguments, _table()["contents"], UNKNOWN)
         self.programs.texts[path] = text
@@ -192,8 +197,9 @@ class _Tool:
                 self.reader.read(line[1:], self.scope)
         self.python(["\n".join(line for line in lines if not line.startswith(("!", "%")))])
 
-    def patch(self, text: str) -> None:
-        """A patch for several files."""
+    def patch(self, values: list[Any]) -> None:
+        """A patch for several files, as a text or as the words of a command."""
+        text = "\n".join(_strings(values))
         found = [(verb, path or other) for verb, path, other in _PATCH.findall(text)]
         if not found:
             self.reading.doubt("A patch names no file.")
@@ -203,43 +209,11 @@ class _Tool:
                 self.act("memory", name, text)
         self.bare("content", "\n".join(line[1:] for line in text.splitlines() if line.startswith("+")))
 
-    def patches(self, values: list[Any]) -> None:
-        """A patch, as a text or as the words of a command."""
-        for value in values:
-            self.patch(value if isinstance(value, str) else "\n".join(_strings([value])))
-
-    def delete(self, values: list[Any]) -> None:
-        """A file or a directory is deleted."""
-        tree = "dir" in self.tool.lower() or self.arguments.get("recursive") is True
-        self.act("delete-tree" if tree else "delete", values[0])
-
-    def move(self, values: list[Any]) -> None:
-        """A file is moved."""
-        self.act("move", values[0])
-        for target in _strings([self.arguments.get(one) for one in _table()["targets"]]):
-            self.act("write", target, "move")
-
-    def search(self, _values: list[Any]) -> None:
-        """Names or lines are searched; the lines of a file with secrets are read."""
-        path, pattern = self.arguments.get("path"), self.arguments.get("glob")
-        if "grep" in self.tool.lower() and isinstance(path, str):
-            self.act("read", path)
-        if isinstance(pattern, str) and pattern.startswith(".env"):
-            self.act("read", pattern)
-
     def fetch(self, values: list[Any]) -> None:
         """A URL is asked for."""
         for text in _strings(values):
             for url in _URL.findall(text) or ([] if " " in text else [text]):
                 self._url(url)
-
-    def keep(self, _values: list[Any]) -> None:
-        """Something is kept for later sessions."""
-        self.act("memory", "AGENTS.md", "\n".join(_strings(self.arguments)))
-
-    def escalate(self, _values: list[Any]) -> None:
-        """More rights are asked for."""
-        self.bare("escalate")
 
     def _url(self, url: str) -> None:
         if url.lower().startswith("file:"):
@@ -274,22 +248,17 @@ class _Tool:
                 self.bare("content", text)
 
 
-_READS = {
-    "shell": _Tool.run,
-    "other-shell": _Tool.run,
+_READS: dict[str, Callable[[_Tool, list[Any]], object]] = {
+    **dict.fromkeys(("shell", "other-shell"), _Tool.run),
+    **dict.fromkeys(("read", "grep", "delete", "move"), _Tool.files),
+    **dict.fromkeys(("write", "edit"), _Tool.write),
     "typing": _Tool.typed,
     "python": _Tool.python,
-    "read": _Tool.read,
-    "write": _Tool.write,
-    "edit": _Tool.write,
     "notebook": _Tool.cell,
-    "patch": _Tool.patches,
-    "delete": _Tool.delete,
-    "move": _Tool.move,
-    "search": _Tool.search,
+    "patch": _Tool.patch,
     "fetch": _Tool.fetch,
-    "memory": _Tool.keep,
-    "escalate": _Tool.escalate,
+    "memory": lambda tool, _: tool.act("memory", "AGENTS.md", "\n".join(_strings(tool.arguments))),
+    "escalate": lambda tool, _: tool.bare("escalate"),
 }
 
 
