@@ -304,12 +304,11 @@ class Reader:
         own: list[Redirect] = []
         assigned: list[tuple[str, str]] = []
         parts: list[Node] = []
-        end = -1
         for child in self._apart(node.children, _GAP):
             kind = child.type
             if kind.endswith("redirect"):
                 own.append(self._redirect(child, scope, parts))
-            elif child.start_byte == end or not (child.is_named or kind in {"=~", "==", "="}):
+            elif not (child.is_named or kind in {"=~", "==", "="}):
                 raise UnreadableError("its words cannot be told apart")
             elif kind == "variable_assignment":
                 assigned.append(self._assignment(child, scope))
@@ -318,7 +317,6 @@ class Reader:
                 return
             else:
                 parts.append(child.children[0] if kind == "command_name" else child)
-            end = child.end_byte
         parts += words
         self.execute(self._words_of(parts, scope), scope, (*own, *redirects), tuple(assigned))
 
@@ -456,15 +454,11 @@ class Reader:
         scope.merge(*branches)
 
     def _for(self, node: Node, scope: Scope) -> None:
-        name = ""
         values = [Word(OPEN)] if scope.positional is None else [Word(value) for value in scope.positional]
-        for child in self._apart(node.children):
-            if child.type == "variable_name" and not name:
-                name = self._raw(child)
-            elif child.type == "in":
-                values = []
-            elif child.type in _TEXTS:
-                values += self._words_of([child], scope)
+        children = [*self._apart(node.children)]
+        name = self._raw(children[1])
+        if children[2].type == "in":
+            values = self._words_of([child for child in children[3:] if child.type in _TEXTS], scope)
         inside = tuple(command for word in values for command in word.inside)
         texts = list(dict.fromkeys(word.text.replace(OPEN, UNKNOWN) for word in values)) or [""]
         if len(texts) > MOST_VALUES:
@@ -543,7 +537,8 @@ class Reader:
                 words += self._words_of([child], scope)
             else:
                 words.append(Word(self._raw(child)))
-        self._require_plain_names(words)
+        counts = any(re.match("-[a-zA-Z]*i", word.text) for word in words)  # then values are computed, too
+        self._require_plain_names(words if counts else [Word(word.text.partition("=")[0]) for word in words])
         for word in words[1:]:
             name, equals, value = word.text.partition("=")
             if words[0].text == "unset":
@@ -596,11 +591,17 @@ class Reader:
     # Words.
 
     def _words_of(self, nodes: Iterable[Node], scope: Scope) -> list[Word]:
-        """The words that the shell makes of these nodes."""
+        """The words that the shell makes of these nodes. Those without a blank between them are one word."""
         words: list[Word] = []
+        groups: list[list[Node]] = []
         for node in nodes:
+            if groups and groups[-1][-1].end_byte == node.start_byte:
+                groups[-1].append(node)
+            else:
+                groups.append([node])
+        for group in groups:
             self._inside, self._unknown = [], []
-            marked = self._text(node, scope)
+            marked = "".join([self._text(node, scope) for node in group])
             inside, names = tuple(self._inside), tuple(self._unknown)
             try:
                 texts = braces(marked) if "{" in marked else (marked,)

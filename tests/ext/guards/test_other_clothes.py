@@ -34,6 +34,7 @@ LINES = [
     "zap >out <in; zop -- -x",
     'f() { zap "$1"; }; f hello',
     "x=1; zap $x ${x:-2} {a,b}{1,2}",
+    "x=1; zap a`zup`/b'c'$x\\;",
     "cd /tmp && zap -x || zop",
 ]
 
