@@ -14,6 +14,8 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pydantic import BaseModel
+
 from .words import DEFENDED, OPEN, PLAIN, UNKNOWN, Word, unknown
 
 if TYPE_CHECKING:
@@ -23,35 +25,52 @@ if TYPE_CHECKING:
 
 MOST = 60_000
 """The longest code that is read, in characters."""
+_SMALL = frozenset(("awk", "sed"))
 _STRING = re.compile(r"\"((?:[^\"\\\n]|\\.)*)\"|'((?:[^'\\\n]|\\.)*)'")
-_ENVIRONMENT = re.compile(
-    r"os\.environ(?!\s*(?:\.get|\.setdefault|\.pop|\.update|\[|\.copy))|process\.env(?![\w.\[])|%ENV\b|\bENV\.(?:to_h|each|inspect)|getenv\(\)|\$_ENV\b"
-)
 _SECRET_VARIABLE = re.compile(
     r"(?:environ(?:\.get\(|\[)|getenv\()\s*['\"](?:\w*_)?(?:TOKEN|SECRET|PASSWORD|API_?KEY|ACCESS_KEY|PRIVATE_KEY|SECRET_\w+)\w*['\"]"
-    r"|(?:console\.log\(|^\s*)process\.env\.\w*(?:TOKEN|SECRET|PASSWORD|API_?KEY|ACCESS_KEY)\w*"
-)
-_REQUESTS = re.compile(
-    r"\bfetch\(|https?\.request\(|axios|\.post\(|Net::HTTP|LWP|curl_(?:exec|setopt)|file_get_contents\(\s*['\"]https?|HTTP::Tiny|net\.(?:connect|createConnection)|open-uri|[Ss]ocket"
 )
 _HOME = re.compile(r"^~(?=/|$)|\$HOME|\$\{HOME\}")
-_BARE = {
-    "perl": {"system", "exec", "unlink", "rmtree", "remove_tree"},
-    "ruby": {"system", "exec"},
-}
+_BARE = {"perl": {"system", "exec", "unlink", "rmtree", "remove_tree"}, "ruby": {"system", "exec"}}
 """Functions that need no parentheses."""
 _MARKS = str.maketrans(
     {UNKNOWN: "PICOHOOK_UNKNOWN", OPEN: "PICOHOOK_UNKNOWN", DEFENDED: "PICOHOOK_UNKNOWN", PLAIN: "x"}
 )
-_SED_COMMAND = r"(?:^|[;{}\n]|[\d$/]\s*)"
+_CALL = (
+    r"\b(?P<name>{})\b\s*(?P<open_>\(?)\s*(?P<argument>\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'|`(?:[^`\\]|\\.)*`"
+    r"|\[[^\]]*\]|[^\s,;)\]]+)?(?P<rest>[^;\n]{0,200})"
+)
 
 
-@functools.cache
-def _calls(table: str, form: str = "{}") -> re.Pattern[str]:
-    """The pattern of names of calls; each kind is a group of it."""
-    kinds = tomllib.loads(Path(__file__).with_name("calls.toml").read_text(encoding="utf-8"))[table]
-    names = "|".join(f"(?P<{kind.replace('-', '_')}>{names})" for kind, names in kinds.items())
-    return re.compile(form.replace("{}", names), re.DOTALL)
+class _Pattern(BaseModel):
+    """What counts wherever it stands in code."""
+
+    of: frozenset[str] = frozenset()
+    does: str
+    match: re.Pattern[str]
+    unless: re.Pattern[str] | None = None
+
+
+class _Table:
+    """`calls.toml`."""
+
+    def __init__(self) -> None:
+        document = tomllib.loads(Path(__file__).with_name("calls.toml").read_text(encoding="utf-8"))
+        names = {
+            table: "|".join(f"(?P<{kind.replace('-', '_')}>{one})" for kind, one in document[table].items())
+            for table in ("python", "others")
+        }
+        self.python, self.others = (
+            re.compile(names["python"]),
+            re.compile(_CALL.replace("{}", names["others"]), re.DOTALL),
+        )
+        """The kinds of calls are groups of the patterns."""
+        self.kinds = [kind.replace("-", "_") for kind in document["others"]]
+        self.texts = [_Pattern.model_validate(one) for one in document["text"]]
+        self.network = {name: re.compile(pattern) for name, pattern in document["network"].items()}
+
+
+_table = functools.cache(_Table)
 
 
 def note(started: Effects, language: str, text: str) -> None:
@@ -63,14 +82,10 @@ def note(started: Effects, language: str, text: str) -> None:
             reading.doubt(f"A part of the code that `{command.name}` runs is not known.", command)
     if len(text) > MOST:
         reading.doubt(f"The code that `{command.name}` runs is too long to be read.", command)
-    elif language == "awk":
-        _awk(started, text)
-    elif language == "sed":
-        _sed(started, text)
-    elif language == "python":
-        _Python(started, language).read(text)
+    elif language in _SMALL:
+        _Code(started, language).texts(text)
     else:
-        _Other(started, language).read(text)
+        (_Python if language == "python" else _Other)(started, language).read(text)
 
 
 class _Code:
@@ -78,7 +93,6 @@ class _Code:
 
     def __init__(self, started: Effects, language: str) -> None:
         self.started, self.language = started, language
-        self.asks_network = False
 
     def does(self, kind: str, text: str | None, words: Sequence[str | None] = ()) -> None:
         """A call of this kind has this argument, which is None if it is not known, or starts these words."""
@@ -91,10 +105,12 @@ class _Code:
             started.reader.execute([Word(UNKNOWN if word is None else word) for word in words], scope)
         elif kind in {"delete", "delete-tree"}:
             started.act(kind, Word(UNKNOWN) if text is None else Word(text, "*" in text))
+        elif kind in {"environment", "reverse-shell", "code-sends"}:
+            started.bare(kind, text or "")
         elif kind == "code" and text is not None and not unknown(text):
             note(started, self.language, text)
-        elif kind == "code":
-            self.doubt("runs code that is not known")
+        elif kind in {"code", "doubt"}:
+            self.doubt("runs something that is not known")
         elif text is not None and not unknown(text):  # a program that edits files is too usual to ask about
             started.act(kind, text)
 
@@ -102,18 +118,22 @@ class _Code:
         """The code may do harm that is not known."""
         self.started.reading.doubt(f"The code of `{self.started.command.name}` {why}.", self.started.command)
 
-    def whole(self, text: str) -> None:
-        """Note what the text says wherever it stands."""
-        if _ENVIRONMENT.search(text):
-            self.started.bare("environment")
+    def texts(self, text: str) -> None:
+        """Note what counts wherever it stands."""
+        for pattern in _table().texts:
+            meant = self.language in pattern.of if pattern.of else self.language not in _SMALL
+            if meant and not (pattern.unless and pattern.unless.match(text)):
+                for found in pattern.match.finditer(text):
+                    argument = found.groupdict().get("text")
+                    self.does(pattern.does, argument and _unescaped(argument.strip()))
 
-    def strings(self, texts: Iterable[str]) -> None:
+    def strings(self, texts: Iterable[str], *, asks_network: bool) -> None:
         """Literals that may be names of files, or URLs."""
         for text in dict.fromkeys(texts):
             if not text or len(text) > 300 or "\n" in text or " " in text.strip():
                 continue
             if re.match(r"https?://", text):
-                if self.asks_network:
+                if asks_network:
                     self.started.host("connect", text, "literal")
             elif ("/" in text or "." in text or text[0] == "~") and re.search(r"[\w~.]", text) and "://" not in text:
                 self.started.act("mention", self.home(text))
@@ -131,25 +151,21 @@ class _Python(_Code):
                 warnings.simplefilter("ignore")  # about the text, which nobody here wrote
                 nodes = list(ast.walk(ast.parse(textwrap.dedent(text))))
         except (SyntaxError, ValueError, RecursionError, MemoryError):
-            _Other(self.started, "python").read(text)  # another version's syntax, or none
+            _Other(self.started, "python2").read(text)  # another version's syntax, or none
             return
         self.values: dict[str, str | None] = {}
         self.names: dict[str, str] = {}
         for node in nodes:
             self.learn(node)
-        self.asks_network = bool(re.search(r"requests|urllib|httpx|aiohttp|socket|http\.client|urlopen", text))
-        self.strings(node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str))
-        calls = [(self.dotted(node.func), node) for node in nodes if isinstance(node, ast.Call)]
-        dotted = {name for name, _ in calls}
-        if dotted & {"os.dup2", "pty.spawn"} and any("socket" in name or name.endswith(".connect") for name in dotted):
-            self.started.bare("reverse-shell")
-        self.whole(text)
-        for name, node in calls:
-            try:
-                if found := _calls("python").fullmatch(name):
-                    self.call(str(found.lastgroup).replace("_", "-"), name, node)
-            except RecursionError:
-                self.doubt("is too deep to be read")
+        strings = [node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+        self.strings(strings, asks_network=_table().network["python"].search(text) is not None)
+        self.texts(text)
+        try:
+            for node in nodes:
+                if isinstance(node, ast.Call) and (found := _table().python.fullmatch(self.dotted(node.func))):
+                    self.call(str(found.lastgroup).replace("_", "-"), found[0], node)
+        except RecursionError:
+            self.doubt("is too deep to be read")
 
     def learn(self, node: ast.AST) -> None:
         """Keep what a statement says about names."""
@@ -302,36 +318,15 @@ class _Python(_Code):
 class _Other(_Code):
     def read(self, text: str) -> None:
         """Note what code of another language does, by the names of calls."""
-        started, language = self.started, self.language
+        network = _table().network
         plain = re.sub(r"^\s*(?:#|//).*$", "", text, flags=re.MULTILINE)
-        self.asks_network = bool(_REQUESTS.search(plain))
-        self.strings(a or b for a, b in _STRING.findall(plain))
-        if self.asks_network and re.search(r"POST|post\(|body|method|write\(|send|query|\?\w+=", plain):
-            started.bare("code-sends")
-        if found := _SECRET_VARIABLE.search(plain):
-            started.bare("environment", found[0])
-        self.whole(plain)
-        if language == "perl" and re.search(r"\beval\s*\(?\s*(?:pack|\$|join|decode|reverse|unpack)", plain):
-            self.doubt("runs code that is not known")
-        connects, runs = r"(?i)sock", r"exec|STDIN|/bin/(?:ba)?sh|proc_open|popen|system"
-        if language == "node":
-            connects, runs = r"net\.(?:connect|Socket|createConnection)", "child_process"
-        if language in {"perl", "ruby", "php", "lua", "node"} and re.search(connects, plain) and re.search(runs, plain):
-            started.bare("reverse-shell")
-        if language in {"perl", "ruby", "php", "lua"}:
-            for run in re.findall(
-                r"`([^`]*)`|\bqx[({/|](.*?)[)}/|]|%x[({\[](.*?)[)}\]]"
-                r"|\bopen\s*\(?[^,]*,\s*[\"'](?:\|\s*([^\"']+)|([^\"'|]+)\|)[\"']",
-                plain,
-            ):
-                self.does("shell", next(filter(None, run), ""))
-        form = (
-            r"\b(?P<name>{})\b\s*(?P<open_>\(?)\s*(?P<argument>\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'|`(?:[^`\\]|\\.)*`"
-            r"|\[[^\]]*\]|[^\s,;)\]]+)?(?P<rest>[^;\n]{0,200})"
-        )
-        for found in _calls("others", form).finditer(plain):
-            kind = next(kind for kind, name in found.groupdict().items() if name and kind not in _PARTS)
-            self.call(kind.replace("_", "-"), found)
+        asks_network = network["others"].search(plain) is not None
+        self.strings((a or b for a, b in _STRING.findall(plain)), asks_network=asks_network)
+        if asks_network and network["sends"].search(plain):
+            self.started.bare("code-sends")
+        self.texts(plain)
+        for found in _table().others.finditer(plain):
+            self.call(next(kind for kind in _table().kinds if found[kind]).replace("_", "-"), found)
 
     def call(self, kind: str, found: re.Match[str]) -> None:
         """Note what one call does."""
@@ -366,39 +361,6 @@ class _Other(_Code):
         if "${" in value or "#{" in value or (argument[0] == '"' and self.language in {"perl", "php"} and "$" in value):
             value = re.sub(r"[$#]\{[^}]*\}|\$\w+", UNKNOWN, value)
         return self.home(_unescaped(value))
-
-
-_PARTS = {"name", "open_", "argument", "rest"}
-
-
-def _awk(started: Effects, text: str) -> None:
-    """Note what an awk program runs and writes."""
-    text_of = r"\"((?:[^\"\\]|\\.)*)\""
-    for quoted, other in re.findall(rf"system\s*\(\s*(?:{text_of}\s*\)|([^)]*))", text):
-        started.shell(Word(quoted.replace('\\"', '"') if quoted else UNKNOWN if other else ""))
-    for run in re.findall(rf"{text_of}\s*\|&?\s*getline", text) + re.findall(rf"print[^|\n;}}]*\|&?\s*{text_of}", text):
-        started.shell(Word(run.replace('\\"', '"')))
-    if re.search(r"[\w)\]]\s*\|&?\s*getline|\bprint[^|\"}]*\|\s*[a-z]\w*\s*[;}]", text):
-        started.reading.doubt("`awk` runs a text that is not known.", started.command)
-    for sign, path in re.findall(r"print[^;}\n]*?(>>?)\s*\"([^\"]+)\"", text):
-        started.act("append" if sign == ">>" else "write", path)
-
-
-def _sed(started: Effects, text: str) -> None:
-    """Note what a sed script runs and writes."""
-    substitutes = re.match(r"s(.).*\1.*\1[gpiIm0-9]*$", text, re.DOTALL)
-    if re.search(rf"{_SED_COMMAND}e(?:\s+\S|\s*$)", text) and not substitutes:
-        run = re.search(r"e\s+(.+)$", text)
-        started.shell(Word(run[1] if run else UNKNOWN))
-    form = rf"{_SED_COMMAND}s([^\w\s\\])((?:\\.|(?!\1).)*)\1((?:\\.|(?!\1).)*)\1([a-zA-Z0-9]*)(?:\s+(\S+))?"
-    for found in re.finditer(form, text, re.DOTALL):
-        if "e" in found[4]:
-            started.shell(Word(found[3] if not found[2].strip(".*^$") else UNKNOWN))
-        if "w" in found[4] and found[5]:
-            started.act("write", found[5])
-    for path in re.findall(rf"{_SED_COMMAND}[wW]\s+([^;\n]+)", text):
-        if not re.match(r"s(.)", text):
-            started.act("write", path.strip())
 
 
 def _unescaped(text: str) -> str:

@@ -94,12 +94,10 @@ class Effects:
         """Note an act of a pipe or a program."""
         self.reading.acts.append(Act(kind, NOWHERE, self.command, detail))
 
-    def deletes(self, word: Word, kind: str = "delete-tree", detail: str = "") -> None:
-        """Note that a path is deleted: one file only, if it looks like one."""
+    def is_one_file(self, word: Word) -> bool:
+        """Whether a word looks like one file, and is no directory."""
         path = os.path.join(self.command.cwds[0], word.text)
-        if _ONE_FILE.fullmatch(word.text) and not unknown(word.text) and not os.path.isdir(path):
-            kind = "delete"
-        self.act(kind, word, detail)
+        return _ONE_FILE.fullmatch(word.text) is not None and word.known and not os.path.isdir(path)
 
     def sends(self, word: Word) -> None:
         """Note that a file leaves, or the standard input."""
@@ -155,11 +153,10 @@ class Effects:
         kept = UNKNOWN if text is None or unknown(text) else text
         self.files.texts.update(dict.fromkeys(self.paths(word), kept))
 
-    def inner(self, scope: Scope | None = None, **changes: Any) -> Scope:
+    def inner(self, **changes: Any) -> Scope:
         """The scope of a command that this one starts."""
-        scope = scope or self.scope
-        via = (*scope.via, self.command.name)
-        return replace(scope, via=via, feed=self.command.feed, functions={}, aliases={}, **changes)
+        via = (*self.scope.via, self.command.name)
+        return replace(self.scope, via=via, feed=self.command.feed, functions={}, aliases={}, **changes)
 
     def run(self, words: Sequence[Word], scope: Scope | None = None, assigned: Sequence[tuple[str, str]] = ()) -> None:
         """It runs another command."""
@@ -170,7 +167,7 @@ class Effects:
             self.command.wraps = True
             self.reader.execute(list(words), scope, (), tuple(assigned))
 
-    def shell(self, word: Word, by: str = "", **changes: Any) -> None:
+    def shell(self, word: Word, **changes: Any) -> None:
         """It runs a shell text."""
         if is_fetched(word):
             self.bare("fetch-run", word.shown)
@@ -181,7 +178,7 @@ class Effects:
             self.reader.read(known, inner)
         safe = word.inside and all(one.name in _SAFE_EVAL for one in word.inside)
         if unknown(word.text.replace(PLAIN, "")) and not safe:
-            self.reading.doubt(f"`{by or self.command.name}` runs a text that is not known.", self.command)
+            self.reading.doubt(f"`{self.command.name}` runs a text that is not known.", self.command)
 
 
 def is_fetched(word: Word) -> bool:

@@ -8,7 +8,7 @@ import subprocess
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from .names import listed
+from .names import listed, pairs
 from .rows import row_of
 from .words import unknown
 
@@ -37,10 +37,7 @@ _CREDENTIALS = re.compile(
     r"(?i)(?:-H)?(?:[\w-]*auth[\w-]*|[\w-]*(?:token|key)[\w-]*|private-token|cookie)\s*:|.*bearer|[^/:]+:[^/]\S*$|-u"
 )
 _FOR_CREDENTIALS = frozenset(("-u", "--user", "-H", "--header", "--oauth2-bearer"))
-_HOSTS = {
-    "GITHUB_": r"github", "GH_": r"github", "NPM_": r"npm", "OPENAI_": r"openai", "ANTHROPIC_": r"anthropic",
-    "SLACK_": r"slack", "GITLAB_": r"gitlab", "STRIPE_": r"stripe", "AWS_": r"amazonaws|aws",
-}  # fmt: skip
+_HOSTS = pairs("hosts-of-variables")
 """The hosts to which a variable of a service may go."""
 _PLAIN_WORDS = listed("plain-words")
 _ELSEWHERE = re.compile(

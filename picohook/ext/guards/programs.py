@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 from . import code
 from .effects import FETCHERS, CallFiles, Effects, is_fetched
 from .listing import filled, listed
-from .names import listed as named
+from .names import listed as named, pairs
 from .reading import Feed
-from .rows import has, row_of, split, table
+from .rows import RUNS, has, row_of, split, table
 from .words import UNKNOWN, Word, unknown
 
 if TYPE_CHECKING:
@@ -31,15 +31,8 @@ _HARMLESS_EDITORS = named("harmless-editors")
 _MARKED = frozenset(("-I", "-i", "--replace"))
 _SHELLS = frozenset(("sh", "zsh"))
 _ASSIGNED = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
-_URL = re.compile(r"(?:https?|ftps?|wss?|sftp|scp|gopher|tftp|ldaps?|dict|smb)://[^\s'\"]+", re.IGNORECASE)
-_ENDINGS = {
-    **dict.fromkeys(("js", "mjs", "cjs", "ts"), "node"),
-    **dict.fromkeys(("sh", "bash"), "sh"),
-    "py": "python",
-    "pl": "perl",
-    "rb": "ruby",
-    "php": "php",
-}
+_INPUT = re.compile(r"/{1,2}(?:proc/self/root/)*(?:dev/(?:stdin$|fd/)|proc/self/fd/)")
+_ENDINGS = pairs("endings")
 
 
 class Programs(CallFiles):
@@ -65,33 +58,29 @@ class Started(Effects):
         row = row_of(command.name)
         made = split(command.words, row)
         command.options, command.operands = made.options, made.operands
-        if command.name and "/" in command.words[0].text and not row.runs:
+        if command.name and "/" in command.words[0].text:
             self._file(command.words[0], row.name, is_named=True)
         if command.name in _READS_PROGRAMS and any(map(is_fetched, command.words)):
             self.bare("fetch-run", command.line)
         if command.name in _BUILTINS:
             _BUILTINS[command.name](self.reader, command, self.scope)
+        self.redirects()
         for name, value in command.assigned:
             self._variable(name, value)
-        views = [(row, made), *self._subcommand(row)]
-        for one, parts in views:
-            self._do(one, parts, one.runs)
-        self.redirects()
-        assigned = [f"{name}={value}" for name, value in command.assigned]
         if command.name in {"export", "declare", "typeset"}:
-            assigned += [word.text for word in command.words[1:]]
-        for text in assigned:
-            self.bare("variable", text)
-        if command.options.keys().isdisjoint(("--help", "--version")):
-            for one, parts in views:
-                self._do(one, parts, one.acts)
-            if row.files and not command.wraps and not any(one.acts for one, _ in views):
-                self._guess(command.operands if row.name else command.words[1:])
+            for word in command.words[1:]:
+                self.bare("variable", word.text)
+        self._do(row, made)
+        for part in self._subcommand(row):
+            self._do(*part)
+        if row.guessed and not command.wraps:
+            self._do(table()["*"], made)
 
-    def _do(self, row: Row, parts: Split, steps: Iterable[Step]) -> None:
+    def _do(self, row: Row, parts: Split) -> None:
         self.row, self.operands, self.given = row, parts.operands, parts.given
-        for step in steps:
-            if step.holds(self.command):
+        asks = not self.command.options.keys().isdisjoint(("--help", "--version"))
+        for step in row.does:
+            if (not asks or step.kind in RUNS) and step.holds(self.command):
                 getattr(self, step.method, self._on_files)(step, self._chosen(step))
 
     def _subcommand(self, row: Row) -> Iterator[tuple[Row, Split]]:
@@ -122,6 +111,7 @@ class Started(Effects):
 
     def _variable(self, name: str, value: str) -> None:
         """It starts with this variable of its own."""
+        self.bare("variable", f"{name}={value}")
         if name in _GIT_VARIABLES:
             self._program(value)
         elif name in {"PATH", "LD_PRELOAD", "BASH_ENV", "ENV", "PROMPT_COMMAND"}:
@@ -176,8 +166,9 @@ class Started(Effects):
         note = command.operands[0].text if step.note == "first" else step.note
         for given in words:
             word = given if not base or given.text.startswith("/") else replace(given, text=f"{base}/{given.text}")
-            if kind == "delete-tree":
-                self.deletes(word, "delete" if step.what == "found" and (word.glob or not word.known) else kind)
+            some = step.what == "found" and (word.glob or not word.known)
+            if kind == "delete-tree" and (some or self.is_one_file(word)):
+                self.act("delete", word)
             elif kind == "sent":
                 self.sends(word)
             elif kind != "read" or not word.text.startswith("-"):
@@ -225,17 +216,6 @@ class Started(Effects):
             self.reading.doubt(step.note, self.command)
 
     do_doubt = do_odd = do_act
-
-    def _guess(self, words: Iterable[Word]) -> None:
-        """Of a program that is not known, each word may be a file, and a URL a host."""
-        for word in words:
-            text = word.text
-            if _URL.match(text):
-                self.host("connect", text)
-            elif text.startswith("-"):
-                self.act("read", replace(word, text=text.partition("=")[2]))
-            elif " " not in text:
-                self.act("read", word)
 
     # What it runs.
 
@@ -300,7 +280,7 @@ class Started(Effects):
         language = step.language or self.row.name
         if not words or words[0].text == "-":
             self._fed(self.command.feed, language)
-        elif not _is_input(words[0].text):
+        elif not _INPUT.match(os.path.normpath(words[0].text)):
             self._file(words[0], language)
         else:  # as in `bash <(...)`
             inside = list(words[0].inside)
@@ -429,18 +409,12 @@ _CHOICES: dict[str, Callable[[Started, list[Word]], Iterable[Word]]] = {
     "sources": Started._sources,
     "target": Started._targets,
     "words": lambda started, _: started.command.words[1:],
+    "guessed": lambda started, operands: operands if row_of(started.command.name).name else started.command.words[1:],
     "--": lambda started, _: list(itertools.dropwhile(lambda word: word.text != "--", started.command.words))[1:],
     "input": lambda started, _: [Word(feed.text)] if (feed := started.command.feed) and feed.text else [],
     "file": lambda started, _: [feed.file] if (feed := started.command.feed) and feed.file else [],
     "found": lambda started, _: listed([started.command]) or [],
 }
-
-
-def _is_input(path: str) -> bool:
-    """Whether a path, in any spelling, names the standard input or another descriptor."""
-    plain = re.sub(r"^/+proc/self/root(?=/)", "", os.path.normpath(path)) if path.startswith("/") else path
-    plain = plain.replace("//", "/")
-    return plain == "/dev/stdin" or plain.startswith(("/dev/fd/", "/proc/self/fd/"))
 
 
 def _matched(words: Iterable[Word], match: re.Pattern[str]) -> list[Word]:

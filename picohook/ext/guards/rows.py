@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .reading import Command
 
 RUNS = listed("runs")
-"""The kinds of steps that start something. They come before the others."""
+"""The kinds of steps that start something. `--help` does not prevent them."""
 _KINDS = RUNS | listed("acts")
 _WORDS = listed("words")
 _VERSIONED = re.compile(
@@ -134,16 +134,9 @@ class Row(BaseModel):
     files: bool = True
     does: tuple[Step, ...] = ()
     nested: bool = False
-
-    @functools.cached_property
-    def runs(self) -> tuple[Step, ...]:
-        """The steps that start something."""
-        return tuple(step for step in self.does if step.kind in RUNS)
-
-    @functools.cached_property
-    def acts(self) -> tuple[Step, ...]:
-        """The other steps."""
-        return tuple(step for step in self.does if step.kind not in RUNS)
+    """Whether there are rows of its subcommands."""
+    guessed: bool = True
+    """Whether no act of it is known, and each operand may be a file."""
 
     def valued(self, name: str) -> str:
         """The whole name of a long option that takes a value; empty if this is none."""
@@ -169,7 +162,8 @@ def table() -> Mapping[str, Row]:
         for name, keys in document.items()
     }
     for keys in made.values():
-        keys["nested"] = keys["name"] in parents
+        acts = any(not RUNS & step.keys() for step in keys.get("does", ()))
+        keys |= {"nested": keys["name"] in parents, "guessed": not acts and keys.get("files", True)}
     return TypeAdapter(dict[str, Row]).validate_python(made)
 
 
@@ -197,50 +191,43 @@ def split(words: Sequence[Word], row: Row) -> Split:
     options: dict[str, str] = {}
     operands: list[Word] = []
     given: list[tuple[str, Word]] = []
-    at, count = 1, len(words)
+    rest = iter(words[1:])
 
-    def option(name: str, attached: Word | None, *, takes: bool) -> None:
-        nonlocal at
-        value = attached
-        if value is None and takes and at < count:
-            value = words[at]
-            at += 1
+    def option(name: str, value: Word | None = None) -> None:
         options.pop(name, None)  # the last one wins: it stands last
         options[name] = value.text if value else ""
         if value:
             given.append((name, value))
 
-    while at < count:
-        word = words[at]
+    for at, word in enumerate(rest):
         text = word.text
-        bundled = at == 1 and row.bundle and text.isalpha()
-        at += 1
+        bundled = at == 0 and row.bundle and text.isalpha()
         if not bundled and (len(text) < 2 or text[0] != "-" or (row.plain and row.plain.fullmatch(text))):
             operands.append(word)
             if len(operands) == row.stop:
-                operands += words[at:]
-                break
+                operands.extend(rest)
         elif text == "--":
             options.setdefault("--", "")
-            operands += words[at:]
-            break
+            operands.extend(rest)
         elif not bundled and (text[1] == "-" or row.single or text[1:] in row.long):
             name, equals, value = text.partition("=")
-            dashes, bare = name[: len(name) - len(name.lstrip("-"))], name.lstrip("-")
+            bare = name.lstrip("-")
             full = row.valued(bare)
-            option(f"{dashes}{full or bare}", _part(word, value) if equals else None, takes=bool(full))
+            attached = _part(word, value) if equals else None
+            option(name.replace(bare, full or bare), attached or (next(rest, None) if full else None))
         else:
             letters = text if bundled else text[1:]
-            if len(letters) > 1 and not bundled:
+            if len(text) > 2 and not bundled:
                 options[text] = ""
             for place, letter in enumerate(letters, 1):
-                takes = letter in row.values
-                rest = letters[place:] if takes and not bundled else ""
-                option(f"-{letter}", _part(word, rest) if rest else None, takes=takes)
+                if letter not in row.values:
+                    option(f"-{letter}")
+                    continue
+                attached = _part(word, letters[place:]) if letters[place:] and not bundled else None
+                option(f"-{letter}", attached or next(rest, None))
                 if letter in row.ends:
-                    operands += words[at:]
-                    at = count
-                if rest:
+                    operands.extend(rest)
+                if attached:
                     break
     for name in [name for name in options if name in row.last][:-1]:
         del options[name]
