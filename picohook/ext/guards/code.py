@@ -12,9 +12,9 @@ import textwrap
 import tomllib
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from pydantic import BaseModel
+from pydantic import BaseModel, BeforeValidator
 
 from .words import DEFENDED, OPEN, PLAIN, UNKNOWN, Word, unknown
 
@@ -25,11 +25,9 @@ if TYPE_CHECKING:
 
 MOST = 60_000
 """The longest code that is read, in characters."""
+_MODULES = frozenset(("os", "subprocess", "shutil", "builtins"))
 _SMALL = frozenset(("awk", "sed"))
 _STRING = re.compile(r"\"((?:[^\"\\\n]|\\.)*)\"|'((?:[^'\\\n]|\\.)*)'")
-_SECRET_VARIABLE = re.compile(
-    r"(?:environ(?:\.get\(|\[)|getenv\()\s*['\"](?:\w*_)?(?:TOKEN|SECRET|PASSWORD|API_?KEY|ACCESS_KEY|PRIVATE_KEY|SECRET_\w+)\w*['\"]"
-)
 _HOME = re.compile(r"^~(?=/|$)|\$HOME|\$\{HOME\}")
 _BARE = {"perl": {"system", "exec", "unlink", "rmtree", "remove_tree"}, "ruby": {"system", "exec"}}
 """Functions that need no parentheses."""
@@ -42,7 +40,15 @@ _CALL = (
 )
 
 
-class _Pattern(BaseModel):
+def _of_kinds(table: dict[str, str]) -> re.Pattern[str]:
+    return re.compile("|".join(f"(?P<{kind.replace('-', '_')}>{names})" for kind, names in table.items()))
+
+
+Kinds = Annotated[re.Pattern[str], BeforeValidator(_of_kinds)]
+"""A pattern of names. Each kind is a group of it."""
+
+
+class _Text(BaseModel):
     """What counts wherever it stands in code."""
 
     of: frozenset[str] = frozenset()
@@ -51,26 +57,20 @@ class _Pattern(BaseModel):
     unless: re.Pattern[str] | None = None
 
 
-class _Table:
+class _Table(BaseModel):
     """`calls.toml`."""
 
-    def __init__(self) -> None:
-        document = tomllib.loads(Path(__file__).with_name("calls.toml").read_text(encoding="utf-8"))
-        names = {
-            table: "|".join(f"(?P<{kind.replace('-', '_')}>{one})" for kind, one in document[table].items())
-            for table in ("python", "others")
-        }
-        self.python, self.others = (
-            re.compile(names["python"]),
-            re.compile(_CALL.replace("{}", names["others"]), re.DOTALL),
-        )
-        """The kinds of calls are groups of the patterns."""
-        self.kinds = [kind.replace("-", "_") for kind in document["others"]]
-        self.texts = [_Pattern.model_validate(one) for one in document["text"]]
-        self.network = {name: re.compile(pattern) for name, pattern in document["network"].items()}
+    python: Kinds
+    others: Kinds
+    text: tuple[_Text, ...]
+    network: dict[str, re.Pattern[str]]
 
 
-_table = functools.cache(_Table)
+@functools.cache
+def _table() -> tuple[_Table, re.Pattern[str]]:
+    """The table, and the pattern of calls in other languages than Python."""
+    made = _Table.model_validate(tomllib.loads(Path(__file__).with_name("calls.toml").read_text(encoding="utf-8")))
+    return made, re.compile(_CALL.replace("{}", made.others.pattern), re.DOTALL)
 
 
 def note(started: Effects, language: str, text: str) -> None:
@@ -109,7 +109,7 @@ class _Code:
             started.bare(kind, text or "")
         elif kind == "code" and text is not None and not unknown(text):
             note(started, self.language, text)
-        elif kind in {"code", "doubt"}:
+        elif kind in {"code", "doubt", "named-otherwise"}:
             self.doubt("runs something that is not known")
         elif text is not None and not unknown(text):  # a program that edits files is too usual to ask about
             started.act(kind, text)
@@ -120,7 +120,7 @@ class _Code:
 
     def texts(self, text: str) -> None:
         """Note what counts wherever it stands."""
-        for pattern in _table().texts:
+        for pattern in _table()[0].text:
             meant = self.language in pattern.of if pattern.of else self.language not in _SMALL
             if meant and not (pattern.unless and pattern.unless.match(text)):
                 for found in pattern.match.finditer(text):
@@ -157,12 +157,13 @@ class _Python(_Code):
         self.names: dict[str, str] = {}
         for node in nodes:
             self.learn(node)
+        table = _table()[0]
         strings = [node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)]
-        self.strings(strings, asks_network=_table().network["python"].search(text) is not None)
+        self.strings(strings, asks_network=table.network["python"].search(text) is not None)
         self.texts(text)
         try:
             for node in nodes:
-                if isinstance(node, ast.Call) and (found := _table().python.fullmatch(self.dotted(node.func))):
+                if isinstance(node, ast.Call) and (found := table.python.fullmatch(self.dotted(node.func))):
                     self.call(str(found.lastgroup).replace("_", "-"), found[0], node)
         except RecursionError:
             self.doubt("is too deep to be read")
@@ -247,68 +248,44 @@ class _Python(_Code):
     def call(self, kind: str, name: str, node: ast.Call) -> None:
         """Note what one call does."""
         given = {keyword.arg: keyword.value for keyword in node.keywords}
-        first = (
-            node.args[0] if node.args else next((given[one] for one in ("args", "cmd", "path") if one in given), None)
-        )
+        arguments = [*node.args, *(given[one] for one in ("args", "cmd", "path") if one in given)]
         on = node.func.value if isinstance(node.func, ast.Attribute) else None
-        source = ast.unparse(node)
+        if kind.startswith("on-") and on and not (isinstance(on, ast.Name) and on.id in self.names):
+            arguments = [on, *arguments]
+        kind, first = kind.removeprefix("on-"), next(iter(arguments), None)
+        second = arguments[1] if len(arguments) > 1 else None
+        text = self.literal(first)
         if kind == "process":
-            self.process(
-                first, shell=ast.unparse(given["shell"]) not in {"False", "0", "None"} if "shell" in given else False
+            self.process(first, shell="shell" in given and ast.unparse(given["shell"]) not in {"False", "0", "None"})
+        elif kind == "open":
+            mode = (
+                "w" if name.rpartition(".")[2].startswith("write") else self.literal(second or given.get("mode")) or ""
             )
-        elif kind == "exec":
-            self.does("program", None, [self.literal(first)])
-        elif kind == "on-delete":
-            self.does("delete", self.literal(on))
-        elif kind in {"open", "on-open"}:
-            of_module = isinstance(on, ast.Name) and on.id in self.names
-            arguments = [first, *node.args[1:]] if kind == "open" or of_module else [on, *node.args]
-            written = name.rpartition(".")[2].startswith("write")
-            mode = "w" if written else self.literal(arguments[1] if len(arguments) > 1 else given.get("mode")) or ""
-            self.does(
-                "append" if "a" in mode else "write" if set(mode) & set("wx") else "read", self.literal(arguments[0])
-            )
-        elif kind == "print":
-            if found := _SECRET_VARIABLE.search(source):
-                self.started.bare("environment", found[0])
-        elif kind == "named-otherwise":
-            if len(node.args) > 1 and self.dotted(node.args[0]) in {"os", "subprocess", "shutil", "builtins"}:
-                self.doubt("calls a function whose name is not known")
-        elif kind == "unknown":
-            self.doubt("calls a function of a module that is not known")
+            self.does("append" if "a" in mode else "write" if set(mode) & set("wx") else "read", text)
         elif kind == "move":
-            if (target := self.literal(next(iter(node.args[1:]), None))) is not None:
-                self.started.act("write", target, "move")
+            self.started.act("write", self.literal(second) or "", "move")
         elif kind in {"send", "connect", "request"}:
-            self.network(first, sends=kind == "send" or (kind == "request" and len(node.args) + len(given) > 1))
-        elif kind != "code" or not (name == "compile" and "open(" in source):
-            self.does(kind, self.literal(first))
+            self.network(first, sends=kind == "send" or (kind == "request" and len(arguments) + len(given) > 1))
+        elif kind != "named-otherwise" or (first and second and self.dotted(first) in _MODULES):
+            self.does(kind, text, [text])
 
     def process(self, first: ast.expr | None, *, shell: bool) -> None:
         """`subprocess.run(...)`."""
-        if isinstance(first, ast.Call) and self.dotted(first.func) == "shlex.split":
-            first, shell = next(iter(first.args), None), True
-        elif isinstance(first, ast.Call) and isinstance(first.func, ast.Attribute) and first.func.attr == "split":
-            first, shell = first.func.value, True
+        if isinstance(first, ast.Call) and isinstance(first.func, ast.Attribute) and first.func.attr == "split":
+            shlex = self.dotted(first.func) == "shlex.split"
+            first, shell = next(iter(first.args), None) if shlex else first.func.value, True
+        words = [self.literal(first)]
         if isinstance(first, ast.List | ast.Tuple):
             words = [self.literal(item) for item in first.elts]
             if first.elts and self.dotted(first.elts[0]) == "sys.executable":
                 words[0] = "python3"
-            if shell:
-                self.does("shell", next(iter(words), None))
-            else:
-                self.does("program", None, words)
-        else:
-            text = self.literal(first)
-            self.does("shell" if shell or text is None else "program", text, [text])
+        elif words == [None]:
+            shell = True
+        self.does("shell" if shell else "program", next(iter(words), None), words)
 
     def network(self, first: ast.expr | None, *, sends: bool) -> None:
         """A request, or a socket."""
-        if isinstance(first, ast.Tuple) and first.elts:
-            first = first.elts[0]
-        host = self.literal(first)
-        if first is not None and _SECRET_VARIABLE.search(ast.unparse(first)):
-            self.started.bare("environment", "an address")
+        host = self.literal(first.elts[0] if isinstance(first, ast.Tuple) and first.elts else first)
         if host is not None and ("." in host or host == "localhost"):
             self.started.host("send" if sends else "connect", host, "code")
         if sends:
@@ -318,15 +295,15 @@ class _Python(_Code):
 class _Other(_Code):
     def read(self, text: str) -> None:
         """Note what code of another language does, by the names of calls."""
-        network = _table().network
+        table, calls = _table()
         plain = re.sub(r"^\s*(?:#|//).*$", "", text, flags=re.MULTILINE)
-        asks_network = network["others"].search(plain) is not None
+        asks_network = table.network["others"].search(plain) is not None
         self.strings((a or b for a, b in _STRING.findall(plain)), asks_network=asks_network)
-        if asks_network and network["sends"].search(plain):
+        if asks_network and table.network["sends"].search(plain):
             self.started.bare("code-sends")
         self.texts(plain)
-        for found in _table().others.finditer(plain):
-            self.call(next(kind for kind in _table().kinds if found[kind]).replace("_", "-"), found)
+        for found in calls.finditer(plain):
+            self.call(next(kind for kind in table.others.groupindex if found[kind]).replace("_", "-"), found)
 
     def call(self, kind: str, found: re.Match[str]) -> None:
         """Note what one call does."""
@@ -338,8 +315,6 @@ class _Other(_Code):
             language == "lua" or (method and language == "node" and "child_process" not in found.string)
         ):
             return  # a regular expression's
-        if name == "delete" and not (method and "File.delete" in found.string):
-            return
         value, strings = self.value(argument), [a or b for a, b in _STRING.findall(argument + rest)]
         if kind == "code" and (argument[:1] in {"", "{", "["} or language not in {"node", "php", "perl", "ruby"}):
             return  # another meaning of the name

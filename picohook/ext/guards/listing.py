@@ -38,8 +38,8 @@ def listed(commands: Sequence[Command]) -> list[Word] | None:
     return [Word(PLAIN)]
 
 
-def _in(directory: str, name: str = PLAIN) -> Word:
-    return Word(f"{directory.rstrip('/')}/{name}", name != PLAIN)
+def _in(directory: str, name: str = PLAIN, *, glob: bool = False) -> Word:
+    return Word(f"{directory.rstrip('/')}/{name}", glob)
 
 
 def _found(texts: list[str]) -> list[Word]:
@@ -55,10 +55,12 @@ def _found(texts: list[str]) -> list[Word]:
     if "-empty" in texts:
         return [Word(UNKNOWN)] if any(map(unknown, starts)) else [_in(start, "__pycache__/empty") for start in starts]
     if names and not negated and all(name.strip("*?.") for name in names):
-        return [_in(start, name) for start in starts for name in names]
+        return [_in(start, name, glob=True) for start in starts for name in names]
     if paths and not negated and all(len(path.strip("*/.")) > 1 for path in paths):
         return [
-            Word(path.rstrip("*") + "x", True) if path.startswith((start, "/")) else _in(start, path.strip("*/."))
+            Word(path.rstrip("*") + "x", True)
+            if path.startswith((start, "/"))
+            else _in(start, path.strip("*/."), glob=True)
             for start in starts
             for path in paths
         ]
