@@ -76,7 +76,7 @@ def _table() -> tuple[_Table, re.Pattern[str]]:
 def note(started: Effects, language: str, text: str) -> None:
     """Note what code does that a command runs."""
     command, reading = started.command, started.reading
-    if unknown(text):
+    if unknown(text) and language not in _SMALL:
         text = text.translate(_MARKS)
         if "PICOHOOK_UNKNOWN" in text and not re.search(r"['\"][^'\"\n]*PICOHOOK_UNKNOWN[^'\"\n]*['\"]", text):
             reading.doubt(f"A part of the code that `{command.name}` runs is not known.", command)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _READS_PROGRAMS = named("reads-programs")
 _GIT_VARIABLES = named("git-variables")
 _HARMLESS_EDITORS = named("harmless-editors")
-_MARKED = frozenset(("-I", "-i", "--replace"))
+_MARKED = frozenset(("-I", "--replace"))
 _SHELLS = frozenset(("sh", "zsh"))
 _ASSIGNED = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 _INPUT = re.compile(r"/{1,2}(?:proc/self/root/)*(?:dev/(?:stdin$|fd/)|proc/self/fd/)")
@@ -92,7 +92,9 @@ class Started(Effects):
             if found and len(subs) == count:
                 at = next(at for at, word in enumerate(command.words) if word is subs[-1])
                 parts = split(command.words[at:], found)
-                command.options |= parts.options | {f"{name}={word.text}": "" for name, word in parts.given}
+                command.options = split(command.words[:at], row).options | parts.options
+                command.options |= {f"{name}={word.text}": "" for name, word in parts.given}
+                command.operands = [*subs, *parts.operands]
                 yield found, parts
                 return
 
@@ -163,7 +165,7 @@ class Started(Effects):
     def _on_files(self, step: Step, words: list[Word]) -> None:
         command, base = self.command, self._option(step.within)
         kind = f"{step.kind}-tree" if step.tree and has(command, step.tree) else step.kind
-        note = command.operands[0].text if step.note == "first" else step.note
+        note = command.operands[0].text if step.note == "first" and command.operands else step.note
         for given in words:
             word = given if not base or given.text.startswith("/") else replace(given, text=f"{base}/{given.text}")
             some = step.what == "found" and (word.glob or not word.known)
@@ -188,7 +190,7 @@ class Started(Effects):
     def do_look_up(self, step: Step, words: list[Word]) -> None:
         """The words are names of hosts, which can carry data out."""
         for word in words:
-            if any(one.name not in {"echo", "printf"} for one in word.inside):
+            if "." in word.text and any(one.name not in {"echo", "printf"} for one in word.inside):
                 self.bare("dns-data", word.shown)
             elif word.variables and re.search(f"{UNKNOWN}[^.]*\\.", word.text):
                 self.bare("dns-variable", word.shown)
@@ -352,16 +354,20 @@ class Started(Effects):
             arguments = listed(feed.commands)
         if arguments is None:
             arguments = [Word('"${PICOHOOK_UNKNOWN}"' if step.note else UNKNOWN)]
+        elif step.note and words:
+            arguments = [replace(word, text=shlex.quote(word.text)) for word in arguments]
         arguments = [replace(word, inside=tuple(feed.commands)) for word in arguments]
         marked = has(self.command, _MARKED)
-        mark = self._option(_MARKED) or ("{}" if step.note or marked else "")
+        mark = self._option(_MARKED) or ("{}" if step.note or marked or "-i" in options else "")
         if mark and any(mark in word.text for word in words):
             lines = [[filled(word, one, mark) for word in words] for one in arguments[:16] or [Word(mark)]]
+        elif step.note:
+            lines = [[*words, one] for one in arguments[:16]]
         else:
-            lines = [[*words, *(() if marked else arguments)]]
+            lines = [[*words, *(() if marked else arguments)]] if words else []
         scope = self.inner()
         scope.feed = None
-        for line in lines if words else ():
+        for line in lines:
             if step.note:
                 self.shell(Word(" ".join(word.text for word in line)))
             else:
@@ -409,7 +415,7 @@ _CHOICES: dict[str, Callable[[Started, list[Word]], Iterable[Word]]] = {
     "sources": Started._sources,
     "target": Started._targets,
     "words": lambda started, _: started.command.words[1:],
-    "guessed": lambda started, operands: operands if row_of(started.command.name).name else started.command.words[1:],
+    "options": lambda started, _: [word for word in started.command.words[1:] if word.text[:1] == "-"],
     "--": lambda started, _: list(itertools.dropwhile(lambda word: word.text != "--", started.command.words))[1:],
     "input": lambda started, _: [Word(feed.text)] if (feed := started.command.feed) and feed.text else [],
     "file": lambda started, _: [feed.file] if (feed := started.command.feed) and feed.file else [],

@@ -146,10 +146,6 @@ class Row(BaseModel):
         return found[0] if len(found) == 1 else ""
 
 
-USUAL = Row()
-"""A program that the table does not have."""
-
-
 @functools.cache
 def table() -> Mapping[str, Row]:
     """The rows, by the programs' names, and by names with subcommands. Raises `ValueError` if one has a mistake."""
@@ -164,17 +160,15 @@ def table() -> Mapping[str, Row]:
     for keys in made.values():
         acts = any(not RUNS & step.keys() for step in keys.get("does", ()))
         keys |= {"nested": keys["name"] in parents, "guessed": not acts and keys.get("files", True)}
+    made["*"]["name"] = ""
     return TypeAdapter(dict[str, Row]).validate_python(made)
 
 
 def row_of(name: str) -> Row:
-    """The row of a program; one without anything if the table does not have it."""
+    """The row of a program; the row without a name if the table does not have it."""
     rows = table()
-    row = rows.get(name)
-    if row is None:
-        found = _VERSIONED.fullmatch(name)
-        row = rows.get(found[1] or found[2], USUAL) if found else USUAL
-    return row
+    found = None if name in rows else _VERSIONED.fullmatch(name)
+    return rows.get((found[1] or found[2]) if found else name, rows["*"])
 
 
 class Split(NamedTuple):
