@@ -235,15 +235,16 @@ def expectations_of(manifest: Manifest, stages: Iterable[str], profile: str | No
     """Returns what is expected of a hook. Raises `PicohookError` for an unknown profile, or one without these stages."""
     claimed = frozenset(stages)
     modes: Mapping[str, Sequence[str]] = manifest.data["modes"]
+    profiles, chosen = manifest.data["profiles"], dict[str, Any]()
     if profile is None:
         asked = manifest.data["hello"]["modes"]
-        named = [mode for mode, has in modes.items() if mode in asked or claimed.intersection(has)]
-        return Expectations(tuple(named), claimed)
-    profiles = manifest.data["profiles"]
-    if profile not in profiles:
+        chosen = {"modes": [mode for mode, has in modes.items() if mode in asked or claimed.intersection(has)]}
+    elif profile in profiles:
+        chosen = profiles[profile]
+    else:
         raise PicohookError(f"unknown profile {profile!r}: use one of {', '.join(profiles)}")
-    chosen = profiles[profile]
-    if foreign := claimed.difference(*(modes[mode] for mode in chosen["modes"])):
+    foreign = claimed.difference(*(modes[mode] for mode in chosen["modes"]))
+    if profile is not None and foreign:
         raise PicohookError(f"profile {profile}: it has no {', '.join(sorted(foreign))}")
     actions = chosen.get("actions")
     return Expectations(

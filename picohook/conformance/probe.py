@@ -21,7 +21,7 @@ from .probe_streams import Streams
 from .report import FAIL, PASS, SKIP, UNTRIED, Report, Result, save
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from .manifest import Requirement
 
@@ -31,13 +31,7 @@ UNTIL_FULL = 20.0
 KILLED = "the host ended the probe before it was seen"
 
 _HALF_PAIR = re.compile("[\ud800-\udfff]")
-_TYPES: dict[str, Callable[[Any], bool]] = {
-    "string": lambda value: isinstance(value, str),
-    "integer": lambda value: type(value) is int,
-    "boolean": lambda value: isinstance(value, bool),
-    "array": lambda value: isinstance(value, list),
-    "object": lambda value: isinstance(value, dict),
-}
+_TYPES = {"string": str, "integer": int, "boolean": bool, "array": list, "object": dict}
 
 
 class ScriptedCall:
@@ -244,7 +238,7 @@ class Probe:
             if field not in value:
                 if not optional:
                     return f"{field} is missing"
-            elif not _TYPES[kind](value[field]):
+            elif type(value[field]) is not _TYPES[kind]:
                 return f"{field} is not of type {kind}"
         return None
 

@@ -11,7 +11,7 @@ from .manifest import filled
 from .outcome import Failed, Skipped, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from .manifest import Manifest, Requirement
     from .process import HookProcess
@@ -23,7 +23,7 @@ MOVED_BY = 10_000
 
 
 class Conversation:
-    """Plays the scripts of requirements with one process of the hook, one after another. Each kind of step is a method."""
+    """Plays the scripts of requirements with one process of the hook, one after another."""
 
     def __init__(self, process: HookProcess, manifest: Manifest) -> None:
         self._process = process
@@ -49,12 +49,27 @@ class Conversation:
         self._played += 1
         if self._played == 1:
             hello = requirement.vector.get("hello", {**self._manifest.data["hello"], "modes": list(expectations.modes)})
-            self._step_write([{"jsonrpc": "2.0", "id": HELLO_ID, "method": words.HELLO, "params": hello}], {})
-            self._step_expect(HELLO_ID, {"like": "reply"})
+            self._write([{"jsonrpc": "2.0", "id": HELLO_ID, "method": words.HELLO, "params": hello}])
+            self._expect(HELLO_ID, {"like": "reply"})
             self._greeted_at = len(self._process.lines)
         for step in requirement.vector["steps"]:
-            name = next(iter(step))
-            getattr(self, f"_step_{name}")(step[name], step)
+            match step:
+                case {"text": text}:
+                    self._process.write(text.encode())
+                case {"hex": digits}:
+                    self._process.write(bytes.fromhex(digits))
+                case {"close": _}:
+                    self._process.close()
+                case {"signal": name}:
+                    self._process.signal(name)
+                case {"write": messages}:
+                    self._write(messages)
+                case {"ask": questions}:
+                    self._write([message for question in questions for message in self._questions(question)])
+                case {"expect": first}:
+                    self._expect(first, step)
+                case {"ended": _}:
+                    self._require_end(step)
 
     def _id(self, request_id: int) -> int:
         """The id that a request of the running script has on the wire."""
@@ -62,7 +77,7 @@ class Conversation:
 
     # Steps that send.
 
-    def _step_write(self, messages: list[dict[str, Any]], _: Mapping[str, Any]) -> None:
+    def _write(self, messages: list[dict[str, Any]]) -> None:
         """Send these messages in one write, one message a line."""
         lines = []
         for message in filled(messages, self._payloads):
@@ -74,39 +89,19 @@ class Conversation:
             lines.append(json.dumps(message, ensure_ascii=False, separators=(",", ":")))
         self._process.write("".join(f"{line}\n" for line in lines).encode())
 
-    def _step_ask(self, questions: list[dict[str, Any]], _: Mapping[str, Any]) -> None:
-        """Send a request for each of these stages, with the payload of the file and the fields of the question."""
-        self._step_write(
-            [
-                {
-                    "jsonrpc": "2.0",
-                    "id": question["id"] + offset,
-                    "method": f"hook.{question['stage']}",
-                    "params": {**self._payloads[question["stage"]], **question.get("with", {})},
-                }
-                for question in questions
-                for offset in range(question.get("times", 1))
-            ],
-            {},
-        )
-
-    def _step_text(self, text: str, _: Mapping[str, Any]) -> None:
-        """Send exactly this text."""
-        self._process.write(text.encode())
-
-    def _step_hex(self, digits: str, _: Mapping[str, Any]) -> None:
-        """Send exactly these bytes."""
-        self._process.write(bytes.fromhex(digits))
-
-    def _step_close(self, *_: Any) -> None:
-        self._process.close()
-
-    def _step_signal(self, name: str, _: Mapping[str, Any]) -> None:
-        self._process.signal(name)
+    def _questions(self, question: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        """Yields the requests for a stage, with the payload of the file and the fields of the question."""
+        for offset in range(question.get("times", 1)):
+            yield {
+                "jsonrpc": "2.0",
+                "id": question["id"] + offset,
+                "method": f"hook.{question['stage']}",
+                "params": {**self._payloads[question["stage"]], **question.get("with", {})},
+            }
 
     # Steps that check.
 
-    def _step_expect(self, first: int, step: Mapping[str, Any]) -> None:
+    def _expect(self, first: int, step: Mapping[str, Any]) -> None:
         """Check the answer with this id, or `times` answers from it on. Raises `Skipped` if all checks are skipped."""
         skipped: Skipped | None = None
         passed = 0
@@ -126,7 +121,7 @@ class Conversation:
         if skipped is not None and not passed:
             raise skipped
 
-    def _step_ended(self, _: bool, step: Mapping[str, Any]) -> None:  # noqa: FBT001 - a step has a value
+    def _require_end(self, step: Mapping[str, Any]) -> None:
         """Check that the process ends, with one of the exit codes if the step names some."""
         code = self._process.ended()
         if "codes" not in step:
@@ -137,11 +132,8 @@ class Conversation:
         elif code not in step["codes"]:
             raise Failed(f"exit code {' or '.join(map(str, step['codes']))}", f"it ended with {code}")
 
-    def _step_quiet(self, *_: Any) -> None:
-        """Check that there are no other answers. `require_quiet` does it at the end."""
-
     def require_quiet(self) -> None:
-        """Raise `Failed` if there is an answer to anything but a request. Call it after the hook's end."""
+        """Raise `Failed` if there is an answer to anything but a request: the step `quiet`. Call it after the hook's end."""
         asked = {request_id for request_id in self._asked if request_id > 0}
         for message in (line.message for line in self._process.lines[self._greeted_at :]):
             if message is None or "method" in message:

@@ -112,8 +112,8 @@ def test_junit_of_any_message_is_xml():
     ("arguments", "complaint"),
     [
         (["conformance"], "Missing argument"),
-        (["conformance", "--only", "NO-1", "--", "true"], "there is no 'NO-1'"),
-        (["conformance", "--stages", "before_tol", "--", "true"], "there is no 'before_tol'"),
+        (["conformance", "--only", "NO-1", "--", "true"], 'there is no "NO-1"'),
+        (["conformance", "--stages", "before_tol", "--", "true"], 'there is no "before_tol"'),
         (["conformance", "--", "/nowhere/hook"], "'/nowhere/hook' cannot be started: /nowhere/hook does not exist"),
         (
             ["conformance", "--", "no-such-hook"],
