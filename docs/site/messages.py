@@ -31,7 +31,7 @@ CAUSES = {
     "HookReplyError": "reply",
     "HandshakeError": "handshake",
 }
-COMPATIBLE = ("blade/hooks.py", "rust_worker/worker.py", "client_hook.py", "outgoing.py", "configuration.py")
+COMPATIBLE = ("blade/hooks.py", "rust_worker/worker.py", "methods/sessions.py", "outgoing.py", "configuration.py")
 """Files about callbacks of other systems, clients of the sidecar and the command line: their own pages describe them."""
 LETTERS = 4
 """A message with no more letters than this is another message, which is filled in."""

@@ -13,7 +13,7 @@ import os
 from collections import deque
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import anyio
 import anyio.lowlevel
@@ -57,13 +57,6 @@ MOST_BROKEN = 1000
 """The most lines that are not JSON, of those read together. A client that sends more is dropped."""
 SHOWN_OF_METHOD = 100
 """Bytes of a method's name that the log shows."""
-
-
-class Context(Protocol):
-    """The context of the methods of one connection."""
-
-    async def aclose(self) -> None:
-        """The connection has ended."""
 
 
 @dataclass(slots=True)
@@ -119,7 +112,7 @@ class Connection:
     def __init__(
         self,
         dispatcher: Dispatcher,
-        context_for: Callable[[Connection], Context],
+        context_for: Callable[[Connection], Any],
         descriptors: tuple[int, int],
         *,
         limits: ConnectionLimits,
@@ -128,6 +121,8 @@ class Connection:
         takes_responses: bool = False,
     ) -> None:
         """Takes the descriptors, to read from and to write to. `noun` names the server in the log.
+
+        `context_for` makes what its methods are called with; its `aclose` is called at the end.
 
         With `takes_responses` the server makes requests of its own. Without it, a response is an invalid request.
         """

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import socket
 import stat
 import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-import anyio
+import anyio.to_thread
 
 from ..errors import PicohookError
-from ..wire.written_files import opened_directory
+from ..wire.written_files import lock, opened_directory
 
-LOCK_TRIES = 100
-LOCK_PAUSE = 0.01
+if TYPE_CHECKING:
+    from typing import Self
+
 BACKLOG = 128
 LONGEST_PATH = 103
 """The most bytes that every system takes for the path of a socket."""
@@ -41,12 +43,16 @@ class ListeningSocket:
         if len(os.fsencode(path)) > LONGEST_PATH:
             raise PicohookError(f"{noun} {path} cannot be made: its path has more than {LONGEST_PATH} bytes")
         try:
-            with opened_directory(path) as (directory, _):
-                await _lock(directory, os.path.dirname(path))
-                _require_free(path, noun)
-                return cls(_listen(path, directory), path)
+            return await anyio.to_thread.run_sync(cls._made, path, noun)
         except OSError as error:
             raise PicohookError(f"{noun} {path} cannot be made: {error.strerror or error}") from None
+
+    @classmethod
+    def _made(cls, path: str, noun: str) -> Self:
+        with opened_directory(Path(path)) as (directory, _):
+            lock(directory)  # against other programs that make a socket in it
+            _require_free(path, noun)
+            return cls(_listen(path, directory), path)
 
     def unlink(self) -> None:
         """Remove the socket's file, so that no more clients find it. Leaves a file that another program put there."""
@@ -58,18 +64,6 @@ class ListeningSocket:
         """Stop listening, and remove the socket's file."""
         self.unlink()
         self.socket.close()
-
-
-async def _lock(directory: int, path: str) -> None:
-    """Lock the directory against other programs that make a socket in it, until the descriptor is closed."""
-    for _ in range(LOCK_TRIES):
-        try:
-            fcntl.flock(directory, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            await anyio.sleep(LOCK_PAUSE)
-        else:
-            return
-    raise PicohookError(f"a socket cannot be made in {path}: another program holds it locked")
 
 
 def _require_free(path: str, noun: str) -> None:

@@ -25,12 +25,12 @@ SHOWN_OF_MESSAGE = 200
 class OutgoingRequests:
     """The requests to one client. Each ends once: by its response, by its deadline, or with the connection."""
 
-    def __init__(self, send: Callable[[bytes], bool], send_if_read: Callable[[bytes], None]) -> None:
+    def __init__(self, send: Callable[[bytes], bool], send_if_read: Callable[[bytes], object]) -> None:
         """`send` sends a line, and returns whether it could. `send_if_read` drops the line if the client is slow to read."""
-        self._open: dict[int, _OpenRequest] = {}
+        self._open: dict[int, tuple[anyio.Event, list[dict[str, Any]]]] = {}
+        """By id: what is set at the end, and the response."""
         self._last_id = 0
-        self._send: Callable[[bytes], bool] | None = send
-        self._send_if_read: Callable[[bytes], None] | None = send_if_read
+        self._send, self._send_if_read = send, send_if_read
 
     def __len__(self) -> int:
         return len(self._open)
@@ -41,57 +41,47 @@ class OutgoingRequests:
             raise HookError(f"the client has {MAX_OPEN} requests to answer already")
         self._last_id += 1
         number = self._last_id
-        request = self._open[number] = _OpenRequest()
+        ended, responses = self._open[number] = anyio.Event(), []
         try:
-            line = b'{"jsonrpc":"2.0","id":%d,"method":"%b","params":%b}\n' % (number, ASK.encode(), params)
-            if self._send is None or not self._send(line):
+            if self._send(b'{"jsonrpc":"2.0","id":%d,"method":"%b","params":%b}\n' % (number, ASK.encode(), params)):
+                with anyio.CancelScope(deadline=deadline):
+                    await ended.wait()
+                if not ended.is_set():
+                    raise HookTimeoutError
+            if not responses:
                 raise HookCrashedError("the client is gone")
-            with anyio.CancelScope(deadline=deadline):
-                await request.ended.wait()
-            if not request.ended.is_set():
-                raise HookTimeoutError
-            return request.result()
+            return _result(responses[0])
         finally:
             del self._open[number]
-            if not request.ended.is_set() and self._send_if_read is not None:
+            if not ended.is_set():
                 self._send_if_read(notification(CANCEL, {"id": number}) + b"\n")
 
     def notify(self, params: dict[str, Any]) -> None:
         """Send an event, unless the client is slow to read."""
-        if self._send_if_read is not None:
-            self._send_if_read(b'{"jsonrpc":"2.0","method":"%b","params":%b}\n' % (EVENT.encode(), encode(params)))
+        self._send_if_read(b'{"jsonrpc":"2.0","method":"%b","params":%b}\n' % (EVENT.encode(), encode(params)))
 
     def take(self, response: dict[str, Any]) -> None:
         """Take a response. A late, repeated or unknown one is dropped."""
         number = response.get("id")
-        request = self._open.get(number) if type(number) is int else None
-        if request is not None and not request.ended.is_set():
-            request.response = response
-            request.ended.set()
+        ended, responses = self._open.get(number, (None, [])) if type(number) is int else (None, [])
+        if ended is not None and not ended.is_set():
+            responses.append(response)
+            ended.set()
 
     def close(self) -> None:
         """Fail open requests now, and later ones at once: no more responses will come."""
-        self._send = self._send_if_read = None
-        for request in self._open.values():
-            request.ended.set()
+        self._send = self._send_if_read = lambda _: False  # which does not refer to the connection
+        for ended, _ in self._open.values():
+            ended.set()
 
 
-class _OpenRequest:
-    """A request that waits for its response."""
-
-    def __init__(self) -> None:
-        self.ended = anyio.Event()
-        self.response: dict[str, Any] | None = None
-
-    def result(self) -> Any:
-        if self.response is None:
-            raise HookCrashedError("the client is gone")
-        error = self.response.get("error")
-        if error is None:
-            return self.response.get("result")
-        message, code = (error.get("message"), error.get("code")) if isinstance(error, dict) else (None, None)
-        shown = show(str(message).encode("utf-8", "replace"), SHOWN_OF_MESSAGE)
-        raise HookRefusedError(f"the client answered with an error: {shown}", code=code if type(code) is int else 0)
+def _result(response: dict[str, Any]) -> Any:
+    error = response.get("error")
+    if error is None:
+        return response.get("result")
+    message, code = (error.get("message"), error.get("code")) if isinstance(error, dict) else (None, None)
+    shown = show(str(message).encode("utf-8", "replace"), SHOWN_OF_MESSAGE)
+    raise HookRefusedError(f"the client answered with an error: {shown}", code=code if type(code) is int else 0)
 
 
 def is_response(value: Any) -> bool:

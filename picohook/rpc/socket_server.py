@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import errno
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import anyio
 
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..observe.log import Log
+    from .connection import Connection
     from .listening_socket import ListeningSocket
 
 FULL_PAUSE = 0.01
@@ -19,27 +20,14 @@ FULL_PAUSE = 0.01
 _FULL = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 
-class Handler(Protocol):
-    """Serves one connection."""
-
-    async def run(self) -> None:
-        """Serve it until it ends."""
-
-    def finish(self) -> None:
-        """End when all open requests are answered."""
-
-    def abort(self) -> None:
-        """End at once, without waiting for open requests."""
-
-
 class SocketServer:
-    """Serves at most `max_connections` at the same time. `handle` makes a handler for a connection, and owns it."""
+    """Serves at most `max_connections` at the same time. `handle` serves a socket, and owns it."""
 
     def __init__(
-        self, listening: ListeningSocket, handle: Callable[[socket.socket], Handler], max_connections: int, log: Log
+        self, listening: ListeningSocket, handle: Callable[[socket.socket], Connection], max_connections: int, log: Log
     ) -> None:
         self.listening = listening
-        self.handlers: set[Handler] = set()
+        self.connections: set[Connection] = set()
         self._handle = handle
         self._max_connections = max_connections
         self._log = log
@@ -53,17 +41,17 @@ class SocketServer:
                     while True:
                         await anyio.wait_readable(self.listening.socket)
                         try:
-                            connection, _ = self.listening.socket.accept()
+                            accepted, _ = self.listening.socket.accept()
                         except OSError as error:
                             if error.errno in _FULL:
                                 await anyio.sleep(FULL_PAUSE)
                             continue
-                        if len(self.handlers) < self._max_connections:
-                            handler = self._handle(connection)
-                            self.handlers.add(handler)
-                            tasks.start_soon(self._serve, handler)
+                        if len(self.connections) < self._max_connections:
+                            connection = self._handle(accepted)
+                            self.connections.add(connection)
+                            tasks.start_soon(self._serve, connection)
                         else:
-                            connection.close()
+                            accepted.close()
                 self.listening.close()
         finally:
             self.listening.close()
@@ -72,18 +60,18 @@ class SocketServer:
         """Accept no more connections. Each connection ends when its open requests are answered."""
         self.listening.unlink()
         self._accepting.cancel()
-        for handler in tuple(self.handlers):
-            handler.finish()
+        for connection in tuple(self.connections):
+            connection.finish()
 
     def abort(self) -> None:
         """End every connection now."""
-        for handler in tuple(self.handlers):
-            handler.abort()
+        for connection in tuple(self.connections):
+            connection.abort()
 
-    async def _serve(self, handler: Handler) -> None:
+    async def _serve(self, connection: Connection) -> None:
         try:
-            await handler.run()
+            await connection.run()
         except Exception as error:  # the other connections continue
             self._log.warning("a client was dropped", why=repr(error))
         finally:
-            self.handlers.discard(handler)
+            self.connections.discard(connection)

@@ -127,7 +127,7 @@ def place(path: Path, *, own: bool = False, below: Path | None = None, make: int
     has to lie there. `make` is the mode of directories that are missing; without it they are not made.
     """
     with opened_directory(path, own=own, below=below, make=make) as (directory, name):
-        _lock(directory)
+        lock(directory)
         yield Place(directory, name)
 
 
@@ -231,7 +231,7 @@ def _link_error(name: str, directory: int) -> OSError:
     return OSError(errno.ELOOP, f"{name} is a link to {target}, and links in a project are not followed ({hint})")
 
 
-def _lock(directory: int) -> None:
+def lock(directory: int) -> None:
     """Lock a directory until it is closed. Some network file systems have no such locks."""
     until = time.monotonic() + LOCK_WAIT
     while True:

@@ -18,7 +18,7 @@ extension = Extension(
             Lazy("picohook.ext.approvals.command:app"), "Show what waits for a person, and answer it."
         ),
         "grants": Command(
-            Lazy("picohook.ext.approvals.grants_command:app"), "List grants of approvers, and revoke them."
+            Lazy("picohook.ext.approvals.command:grants_app"), "List grants of approvers, and revoke them."
         ),
     },
 )

@@ -7,6 +7,7 @@ import os
 import sqlite3
 import stat
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import quote
 
@@ -40,11 +41,11 @@ def default_directory() -> str:
 class Database:
     """A SQLite file in WAL mode. Only one thread may use an object at a time.
 
-    A subclass has its name, schema and version. Every method raises `PicohookError` if the file cannot be used.
+    A subclass has its name and the version of its schema, which is in a file beside this one. Every method raises
+    `PicohookError` if the file cannot be used.
     """
 
     name: ClassVar[str]
-    schema: ClassVar[str]
     version_of_schema: ClassVar[int]
 
     def __init__(self, directory: str | None = None) -> None:
@@ -85,7 +86,8 @@ class Database:
             self._begin_wal()
             with self._writing():
                 if self._one("PRAGMA user_version") < self.version_of_schema:
-                    for statement in (*self.schema.split(";"), f"PRAGMA user_version = {self.version_of_schema}"):
+                    schema = Path(__file__).with_name(self.name).with_suffix(".sql").read_text("utf-8")
+                    for statement in (*schema.split(";"), f"PRAGMA user_version = {self.version_of_schema}"):
                         self._db.execute(statement)
         version = self._one("PRAGMA user_version")
         if version != self.version_of_schema:

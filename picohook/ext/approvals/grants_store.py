@@ -15,16 +15,6 @@ from .grants import Grant
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-_SCHEMA = """
-DROP TABLE IF EXISTS grants;
-CREATE TABLE grants (
-  id TEXT PRIMARY KEY, key TEXT NOT NULL, given REAL NOT NULL, until REAL NOT NULL, left INTEGER, by TEXT NOT NULL,
-  terms TEXT NOT NULL
-);
-CREATE INDEX by_key ON grants (key);
-CREATE INDEX by_end ON grants (until);
-CREATE TABLE forms (start TEXT NOT NULL, form TEXT NOT NULL, PRIMARY KEY (start, form)) WITHOUT ROWID
-"""
 _COLUMNS = ("given", "until", "left", "by")
 _HOLDS = "given <= ? AND until > ? AND (left IS NULL OR left > 0)"
 
@@ -51,7 +41,6 @@ class GrantStore(Database):
     """
 
     name = "grants.db"
-    schema = _SCHEMA
     version_of_schema = 2
 
     def __init__(self, directory: str | None = None) -> None:

@@ -33,19 +33,6 @@ INLINE = 64 * 1024
 """The most bytes of a call that a list has."""
 SUFFIX = ".alive"
 _SAFE = os.O_NOFOLLOW | os.O_CLOEXEC
-_SCHEMA = """
-CREATE TABLE calls (
-  number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, host TEXT NOT NULL, state TEXT NOT NULL, asked_at REAL NOT NULL,
-  until REAL NOT NULL, about TEXT NOT NULL, yes INTEGER, reason TEXT NOT NULL DEFAULT '', by TEXT NOT NULL DEFAULT '',
-  given TEXT, head BLOB NOT NULL, call BLOB NOT NULL
-);
-CREATE INDEX in_order ON calls (state, number);
-CREATE INDEX of_host ON calls (state, host);
-CREATE INDEX by_end ON calls (state, until);
-CREATE TABLE pages (host TEXT PRIMARY KEY, url TEXT NOT NULL);
-CREATE TABLE keys (name TEXT PRIMARY KEY, value BLOB NOT NULL);
-INSERT INTO keys VALUES ('links', randomblob(32))
-"""
 _WHOLE = "SELECT call, until, about, id, asked_at, length(call), state, yes, reason, by, given FROM calls"
 _SHORT = _WHOLE.replace("call,", f"CASE WHEN length(call) <= {INLINE} THEN call ELSE head END,", 1)
 _END = "UPDATE calls SET state = ?, call = x'', head = x'' WHERE state IN ('waiting', 'answered')"
@@ -118,7 +105,6 @@ class Queue(Database):
     """The queue. One thread at a time may use it. Every method raises `PicohookError` if the file cannot be used."""
 
     name = "queue.db"
-    schema = _SCHEMA
     version_of_schema = 1
 
     def __init__(self, directory: str | None = None, *, present: bool = False) -> None:

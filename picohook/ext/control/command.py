@@ -21,14 +21,15 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="The hook.", show_defa
 @app.command()
 def status(control: Socket, as_json: Json = False) -> None:
     """Show the state of every hook."""
-    answer = ask(control, "status")
-    if as_json:
-        output.data(answer)
+    if (answer := _asked(control, "status", as_json=as_json)) is None:
         return
     columns = ("state", "pid", "starts", "calls", "failures", "last_error")
     output.table(
         ("hook", "state", "pid", "starts", "calls", "failures", "last error"),
-        ([hook["name"], *(_cell(hook[column]) for column in columns)] for hook in answer["hooks"]),
+        (
+            [hook["name"], *("" if hook[column] is None else str(hook[column]) for column in columns)]
+            for hook in answer["hooks"]
+        ),
     )
     stats.show_proofs(answer.get("proof_of_life"))
 
@@ -39,9 +40,7 @@ def list_hooks(control: Socket, as_json: Json = False) -> None:
 
     Also lists the hooks that get events.
     """
-    answer = ask(control, "list")
-    if as_json:
-        output.data(answer)
+    if (answer := _asked(control, "list", as_json=as_json)) is None:
         return
     for stage, hooks in answer["stages"].items():
         rows = [(f"  {hook['hook']}", hook["layer"], f"{hook['timeout']:g} s") for hook in hooks]
@@ -54,10 +53,7 @@ def list_hooks(control: Socket, as_json: Json = False) -> None:
 @app.command()
 def metrics(control: Socket, as_json: Json = False) -> None:
     """Print counts and times in Prometheus' text format."""
-    answer = ask(control, "metrics")
-    if as_json:
-        output.data(answer)
-    else:
+    if (answer := _asked(control, "metrics", as_json=as_json)) is not None:
         output.verbatim("\n".join(map(escape, answer.rstrip("\n").split("\n"))))
 
 
@@ -98,13 +94,13 @@ def reload(control: Socket, as_json: Json = False) -> None:
 @app.command()
 def reset(name: Name, control: Socket, as_json: Json = False) -> None:
     """Start a failed hook again."""
-    _act(control, "reset", name, as_json=as_json)
+    _asked(control, "reset", {"hook": name}, as_json=as_json)
 
 
 @app.command()
 def restart(name: Name, control: Socket, as_json: Json = False) -> None:
     """End the process of a hook, and start a new one. Calls in flight fail."""
-    _act(control, "restart", name, as_json=as_json)
+    _asked(control, "restart", {"hook": name}, as_json=as_json)
 
 
 @app.command()
@@ -145,17 +141,15 @@ def _of_proof(change: Mapping[str, Any]) -> str:
 _SHOWN = {"state": _of_state, "outcome": _of_outcome, "reloaded": _of_reload, "proof": _of_proof}
 
 
-def _cell(value: Any) -> str:
-    return "" if value is None else str(value)
-
-
 def _section(title: str, columns: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> None:
     output.line(title, style="bold cyan")
     output.table(columns, rows)
     output.line()
 
 
-def _act(control: Path, method: str, name: str, *, as_json: bool) -> None:
-    answer = ask(control, method, {"hook": name})
+def _asked(control: Path, method: str, params: Any = None, *, as_json: bool) -> Any:
+    """Returns the host's answer; None if it was printed as JSON."""
+    answer = ask(control, method, params)
     if as_json:
         output.data(answer)
+    return None if as_json else answer

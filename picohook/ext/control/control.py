@@ -9,6 +9,7 @@ import functools
 from typing import TYPE_CHECKING, Any
 
 from ...engine.order import in_order, layer
+from ...engine.part import Part
 from ...hooks.base import StateChange
 from ...model.decisions import Outcome
 from ...model.proof import Proof
@@ -25,21 +26,26 @@ if TYPE_CHECKING:
 
     from ...engine.status import Reloaded
     from ...host import Host
-    from ...observe.log import Log
 
 MAX_CLIENTS = 32
 NOUN = "the control socket"
 LIMITS = ConnectionLimits(line=64 * 1024, in_flight=8, unread_notifications=1024, drain=0.0)
 
 
-async def open_control(host: Host, path: str | os.PathLike[str], log: Log) -> SocketServer:
-    """The server of a host's control socket, listening. Raises `PicohookError`."""
-    context = functools.partial(ControlContext, host)
+class ControlPart(Part):
+    """`Host(control=path)`: serves the control socket while the host runs."""
 
-    def handle(connection: socket.socket) -> Connection:
-        return Connection(DISPATCHER, context, two_descriptors(connection), limits=LIMITS, log=log, noun=NOUN)
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._path = path
 
-    return SocketServer(await ListeningSocket.at_path(path, NOUN), handle, MAX_CLIENTS, log)
+    async def open(self, host: Host) -> None:
+        context = functools.partial(ControlContext, host)
+
+        def handle(connection: socket.socket) -> Connection:
+            return Connection(DISPATCHER, context, two_descriptors(connection), limits=LIMITS, log=host.log, noun=NOUN)
+
+        listening = await ListeningSocket.at_path(self._path, NOUN)
+        host.begin_task(SocketServer(listening, handle, MAX_CLIENTS, host.log).run)
 
 
 class ControlContext:

@@ -1,4 +1,4 @@
-"""Reads the lines of MCP strictly, and makes the lines that the proxy writes itself. Pure.
+"""Splits bytes into the lines of MCP, reads them strictly, and makes the lines that the proxy writes itself. Pure.
 
 The other side reads each forwarded line again, with a decoder of its own. So a line that two decoders could read differently is
 refused: a key that is there twice, or in another case, and a carriage return inside, at which some servers end a line.
@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from ...errors import EncodeError
 from ...protocol.codec import ENDS, TooManyValuesError, decode_value, encode, envelope_of
+from ...protocol.lines import LineBuffer
 from ...rpc.jsonrpc import INVALID_REQUEST, RpcError, error_response
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Sequence
 
 Message: TypeAlias = dict[str, Any]
 _ENVELOPE = frozenset({"jsonrpc", "id", "method", "params", "result", "error"})
@@ -197,3 +198,54 @@ def result_line(identity: Any, result: dict[str, Any]) -> bytes:
 def error_line(identity: Any, why: str, code: int = INVALID_REQUEST) -> bytes:
     """The line of a response with an error."""
     return error_response(identity, RpcError(code, f"picohook: {why}")) + b"\n"
+
+
+class LongLine(NamedTuple):
+    """The parts of a line that is too long."""
+
+    beginning: bytes
+    end: bytes
+
+
+class Lines:
+    """The lines of a byte stream."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self._buffer = LineBuffer(limit)
+        self._long: LongLine | None = None
+        """The ends of the unfinished line, if it is too long already."""
+
+    @property
+    def pending(self) -> int:
+        """The number of bytes of an unfinished line that are kept."""
+        return self._buffer.pending if self._long is None else len(self._long.end)
+
+    def feed(self, data: bytes) -> Sequence[bytes | LongLine]:
+        """The lines that these bytes complete, without their newlines."""
+        if self._long is None and self._buffer.pending + len(data) <= self.limit:
+            return self._buffer.feed(data)  # as nearly always
+        made: list[bytes | LongLine] = []
+        *lines, rest = data.split(b"\n")
+        for line in lines:
+            self._keep(line)
+            if self._long is None:
+                made += self._buffer.feed(b"\n")
+            else:
+                made.append(self._long)
+                self._long = None
+        self._keep(rest)
+        return made
+
+    def _keep(self, part: bytes) -> None:
+        if self._long is not None:
+            self._long = LongLine(self._long.beginning, (self._long.end + part)[-ENDS:])
+            return
+        begun = self._buffer.tail
+        if self._buffer.pending + len(part) <= self.limit:
+            if part:
+                self._buffer.feed(part)
+            return
+        kept = b"" if begun is None else begun.getvalue()
+        self._buffer.tail = None
+        self._long = LongLine((kept[:ENDS] + part)[:ENDS], (kept[-ENDS:] + part)[-ENDS:])

@@ -18,11 +18,9 @@ from ...rpc.stream import Stream
 from ...transport.event_loop import current_reactor
 from ...wire.words import MAX_LINE
 from .call import HeldCall
-from .held import Shared, left
+from .held import HeldRepeat, HeldSampling, Shared, left
 from .input_rounds import InputRounds, asks_model, is_repeat
-from .lines import Lines, LongLine
-from .messages import RefusedLineError, error_line, line_of, read_mended, require_allowed, usable_id
-from .sampling import HeldRepeat, HeldSampling
+from .messages import Lines, LongLine, RefusedLineError, error_line, line_of, read_mended, require_allowed, usable_id
 from .tool_list import Pins, ToolList
 
 if TYPE_CHECKING:
@@ -53,9 +51,7 @@ LOGGED, WINDOW = 20, 10.0
 class _Side:
     """The client or the server."""
 
-    def __init__(
-        self, name: str, descriptors: tuple[int, int], proxy: Proxy, take: Callable[[bytes | LongLine], None]
-    ) -> None:
+    def __init__(self, name: str, descriptors: tuple[int, int], proxy: Proxy) -> None:
         self.name = name
         self.ended = False
         """Whether this side has sent its last line."""
@@ -69,7 +65,6 @@ class _Side:
         """Whether the line that it sent now came alone. Lines that come together are written together."""
         self._lines = Lines(proxy.max_line)
         self._proxy = proxy
-        self._take = take
         self.stream = Stream(
             current_reactor(),
             *descriptors,
@@ -85,7 +80,7 @@ class _Side:
         self.alone = len(lines) == 1
         for line in lines:
             if isinstance(line, LongLine) or line.strip():
-                self._take(line)
+                self._proxy.take(line, self)
         self._proxy.go_on()
         self._proxy.balance()
 
@@ -109,7 +104,7 @@ class _Side:
     def close(self) -> None:
         """Close its descriptors."""
         self.stream.close()
-        del self._proxy, self._take, self.send
+        del self._proxy, self.send
 
 
 class _Question:
@@ -168,8 +163,8 @@ class Proxy:
         )
         if approver is not None:
             approver.session, approver.ask = session, self.ask_client
-        self.client = _Side("the client", client, self, self._from_client)
-        self.server = _Side("the server", server, self, self._from_server)
+        self.client = _Side("the client", client, self)
+        self.server = _Side("the server", server, self)
         self._tasks: TaskGroup
 
     # Life.
@@ -229,13 +224,9 @@ class Proxy:
 
     # Lines.
 
-    def _from_client(self, line: bytes | LongLine) -> None:
-        self._take(line, self.client, self.server)
-
-    def _from_server(self, line: bytes | LongLine) -> None:
-        self._take(line, self.server, self.client)
-
-    def _take(self, line: bytes | LongLine, sender: _Side, receiver: _Side) -> None:
+    def take(self, line: bytes | LongLine, sender: _Side) -> None:
+        """Pass a line on, or hold it."""
+        receiver = self.server if sender is self.client else self.client
         try:
             if isinstance(line, LongLine):
                 raise RefusedLineError.unread(*line, f"it has more than {self.max_line} bytes")

@@ -31,18 +31,6 @@ if TYPE_CHECKING:
     from ...model.payloads import Payload, ToolCall
     from ...model.stages import Stage
 
-_SOURCES = {
-    "before_prompt": "turn.prompt",
-    "before_llm": "turn.llm.request",
-    "after_llm": "turn.llm.request",
-    "before_tool": "turn.tool",
-    "approve_tool": "turn.tool",
-    "after_tool": "turn.tool",
-    "before_finish": "turn.finish",
-    "before_compact": "turn.compact",
-    "after_compact": "turn.compact",
-}
-
 _FROM_LAST_REQUEST = {
     "after_llm": frozenset({"model"}),
     "before_finish": frozenset({"prompt", "response", "model", "system_prompt"}),
@@ -135,7 +123,7 @@ class RemoteTurn(Turn):
         missing = _FROM_LAST_REQUEST.get(stage.name, frozenset()) - payload.model_fields_set
         return {
             **{name: known[name] for name in missing if known[name]},
-            "meta": self.meta.model_copy(update={"source": _SOURCES.get(stage.name, f"turn.{stage.mode}"), **ids}),
+            "meta": self.meta.model_copy(update={"source": _source(stage), **ids}),
             "channel": payload.channel or self.session.channel,
             "chat_id": payload.chat_id or self.session.chat_id,
             "context": payload.context or self.session.context,
@@ -226,6 +214,11 @@ class RemoteSession(Session):
     """A session whose turns run in a client."""
 
     kind_of_turn = RemoteTurn
+
+
+def _source(stage: Stage[Any]) -> str:
+    what = stage.name.partition("_")[2]
+    return "turn.llm.request" if what == "llm" else f"turn.{what}"
 
 
 def _with_its_notes(outcome: Outcome[Any]) -> Outcome[Any]:

@@ -516,8 +516,8 @@ async def test_only_one_of_several_hosts_that_start_at_once_gets_the_path(path, 
 async def test_one_host_at_a_time_checks_whether_the_path_is_free(path, monkeypatch):
     directory = os.open(path.parent, os.O_RDONLY)
     fcntl.flock(directory, fcntl.LOCK_EX)
-    monkeypatch.setattr("picohook.rpc.listening_socket.LOCK_TRIES", 2)
-    with pytest.raises(PicohookError, match="another program holds it locked"):
+    monkeypatch.setattr("picohook.wire.written_files.LOCK_WAIT", 0.0)
+    with pytest.raises(PicohookError, match="cannot be made: another program keeps its directory locked"):
         async with Host(control=path):
             pytest.fail("it was entered")
     assert not path.exists()

@@ -485,7 +485,7 @@ async def test_a_client_that_does_not_read_is_paused_and_gets_every_answer_later
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(send)
-            while not (connections := sidecar.server.handlers):
+            while not (connections := sidecar.server.connections):
                 await anyio.lowlevel.checkpoint()
             (connection,) = connections
             while connection.stream.unsent <= limits.unread or connection.stream.reading:

@@ -91,7 +91,7 @@ async def test_clients_past_the_limit_are_turned_away_until_one_goes(serving, co
 async def test_clients_leave_nothing_behind(serving, connect):
     async with serving(Host([FunctionHook("f", {"before_tool": lambda _: None})])) as sidecar:
         await (await connect()).result("before_tool", {"tool": "x"})
-        while len(sidecar.server.handlers) > 1:
+        while len(sidecar.server.connections) > 1:
             await anyio.lowlevel.checkpoint()
         before = held()
         for _ in range(5):
@@ -176,7 +176,7 @@ async def test_calls_that_wait_for_a_slow_reader_are_answered_before_the_end(pat
         tasks.start_soon(sidecar.serve, server)
         stream = await anyio.connect_unix(path)
         await stream.send(b"".join(request(number, "before_tool", tool="x") for number in range(5)))
-        while not any(connection.held for connection in server.handlers):
+        while not any(connection.held for connection in server.connections):
             await anyio.lowlevel.checkpoint()
         sidecar.end()
         received = b""

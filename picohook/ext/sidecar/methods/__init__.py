@@ -9,7 +9,6 @@ from ...control.control import CONTROL_METHODS
 from .sessions import SESSION_METHODS
 from .stages import STAGE_METHODS
 from .tool_calls import TOOL_METHODS
-from .turns import TURN_METHODS
 
 if TYPE_CHECKING:
     from .context import SidecarContext
@@ -23,7 +22,6 @@ async def _shutdown(context: SidecarContext, _: Params) -> bool:
 METHODS = (
     *STAGE_METHODS,
     *SESSION_METHODS,
-    *TURN_METHODS,
     *TOOL_METHODS,
     *CONTROL_METHODS,
     Method("shutdown", _shutdown),

@@ -1,24 +1,33 @@
-"""The sidecar's methods for sessions, and for the hooks that a client answers in them."""
+"""The sidecar's methods for sessions, for their turns, and for the hooks that a client answers in them."""
 
 from __future__ import annotations
 
 import uuid
 from typing import TYPE_CHECKING, Any, Literal
 
+import anyio
 from pydantic import Field, field_validator, model_validator
 
+from ....errors import HookTimeoutError
+from ....hooks.base import Hook
 from ....model.events import known_kind
 from ....model.filters import Filter  # noqa: TC001 - pydantic reads it at run time
+from ....model.replies import read_decision
 from ....model.spec import OF_SESSION, HookSpec, Seconds, StageName
+from ....protocol.codec import encode
 from ....rpc.dispatch import Method, Params
 from ....rpc.jsonrpc import INVALID_PARAMS, NOT_OPEN, REFUSED, TAKEN, RpcError
 from ....wire import words
 from ....wire.text import escape, show
-from ..remote_turn import RemoteSession
-from .client_hook import ClientHook
+from ..remote_turn import RemoteSession, RemoteTurn
 from .context import require_room
+from .stages import outcome_json
 
 if TYPE_CHECKING:
+    from ....hooks.base import Question
+    from ....model.decisions import Decision
+    from ....model.events import Event
+    from ....rpc.outgoing import OutgoingRequests
     from .context import SidecarContext
 
 MAX_HOOKS = 64
@@ -26,6 +35,31 @@ MAX_HOOKS = 64
 
 MAX_NAMES = 256
 """The most names in one list."""
+
+
+class ClientHook(Hook):
+    """A hook that a client answers, in one of its sessions. It fails when the client is gone."""
+
+    in_process = False
+
+    def __init__(self, spec: HookSpec, session_id: str, requests: OutgoingRequests) -> None:
+        super().__init__(spec)
+        self._names = {"session": session_id, "hook": spec.name}
+        """The client's own names for the session and the hook. The host's name for the hook is another."""
+        self._requests = requests
+
+    async def handle(self, question: Question[Any]) -> Decision:
+        stage = question.stage
+        names = encode({**self._names, "stage": stage.name})
+        params = b'%b,"payload":%b}' % (names[:-1], question.encoded.params())
+        answer = await self._requests.ask(params, question.deadline)
+        if stage.approves and anyio.current_time() > question.deadline:
+            raise HookTimeoutError(hook=self.name)
+        return read_decision(stage, answer)
+
+    def notify(self, event: Event) -> None:
+        about = {"kind": event.kind, "meta": event.meta.wire(), "payload": event.payload}
+        self._requests.notify({**self._names, **about})
 
 
 class SessionStartParams(Params):
@@ -117,9 +151,72 @@ async def _unmount(context: SidecarContext, params: UnmountParams) -> bool:
     return True
 
 
+class TurnStartParams(Params):
+    """A new turn. With `parent`, it is a sub-turn of that turn."""
+
+    session: str
+    user_message: str = ""
+    turn: str | None = Field(default=None, min_length=1)
+    parent: str | None = None
+    agent_id: str | None = None
+    label: str = ""
+    media_count: int = 0
+
+
+class TurnResumeParams(Params):
+    """The answer for a hook that paused."""
+
+    turn: str
+    decision: dict[str, Any]
+    tool_call_id: str = ""
+
+
+class TurnEndParams(Params):
+    """The end of a turn."""
+
+    turn: str
+    status: Literal["completed", "error", "aborted"] = "completed"
+    reason: str = ""
+    content: str | None = None
+
+
+async def _start_turn(context: SidecarContext, params: TurnStartParams) -> dict[str, Any]:
+    session = context.session(params.session)
+    parent = None if params.parent is None else context.turn(params.parent)
+    if params.turn in context.turns:
+        raise RpcError(TAKEN, f"a turn {params.turn!r} is open already")
+    require_room(context.turns, "turns")
+    turn = session.turn(
+        params.user_message,
+        parent=parent,
+        agent_id=params.agent_id,
+        label=params.label,
+        media_count=params.media_count,
+        turn_id=params.turn,
+    )
+    assert isinstance(turn, RemoteTurn)
+    context.begin_turn(turn)
+    await turn.__aenter__()  # the client ends it
+    return {"turn": turn.meta.turn_id, "meta": turn.meta.wire()}
+
+
+async def _resume(context: SidecarContext, params: TurnResumeParams) -> bytes:
+    return outcome_json(await context.turn(params.turn).resume(params.tool_call_id, params.decision))
+
+
+async def _end_turn(context: SidecarContext, params: TurnEndParams) -> dict[str, Any]:
+    turn = context.turn(params.turn)
+    context.forget_turn(turn)
+    await turn.end_with(params.status, params.reason, params.content)
+    return {"iterations": turn.meta.iteration}
+
+
 SESSION_METHODS = (
     Method("session.start", _start, SessionStartParams),
     Method("session.end", _end, SessionParams),
     Method("session.mount", _mount, MountParams),
     Method("session.unmount", _unmount, UnmountParams),
+    Method("turn.start", _start_turn, TurnStartParams),
+    Method("turn.resume", _resume, TurnResumeParams),
+    Method("turn.end", _end_turn, TurnEndParams),
 )
