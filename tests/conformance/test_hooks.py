@@ -198,7 +198,7 @@ for line in sys.stdin:
     if "hook.hello" in line:
         print(json.dumps({"jsonrpc": "2.0", "id": 1, "result": {}}), flush=True)
 """
-    report = run([sys.executable, "-c", silent], only=["LINE-2", "LINE-3", "PAYLOAD-2"], timeout=0.3)
+    report = run([sys.executable, "-c", silent], only=["LINE-2", "LINE-3", "PAYLOAD-2"], timeout=1)
     assert [(one.status, one.same_as) for one in report.results] == [
         ("fail", ""),
         ("fail", "LINE-2"),
