@@ -45,7 +45,10 @@ def main() -> "NoReturn":
     """Ask the host, write the answer, and end the process."""
     global _on_failure
     try:
-        vendor, event, _on_failure, seconds, *config = sys.argv[1:]
+        try:
+            vendor, event, _on_failure, seconds, *config = sys.argv[1:]
+        except ValueError:
+            raise Refusal("an agent runs this by its hook file: `picohook shim VENDOR` writes the entries") from None
         _signal.signal(_signal.SIGALRM, _late)
         _signal.pthread_sigmask(_signal.SIG_UNBLOCK, {_signal.SIGALRM})
         _signal.setitimer(_signal.ITIMER_REAL, float(seconds))

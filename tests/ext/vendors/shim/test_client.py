@@ -90,6 +90,15 @@ def test_an_event_that_is_too_large_is_a_denial(shim):
     assert (code, err) == (2, "picohook: the event has more than 64 MiB\n")
 
 
+def test_a_command_line_that_lacks_words_is_a_denial_and_says_what_the_command_is_for(shim):
+    command = [sys.executable, "-m", "picohook", "shim-client", "claude"]
+    done = subprocess.run(
+        command, env=shim.environment, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL
+    )
+    said = "picohook: an agent runs this by its hook file: `picohook shim VENDOR` writes the entries\n"
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", said)
+
+
 def test_a_broken_command_line_is_a_denial(shim):
     done = subprocess.run(
         [sys.executable, "-I", "-S", client.__file__], capture_output=True, cwd=shim.project, check=False
