@@ -90,9 +90,9 @@ class HandlersHook(QueuedEventsHook):
         self._group = self.spec.filter
         self._dialect = self._group.contract
         self._runners = {
-            index: Runner(self._named(handler), host, self.spec)
-            for index, handler in enumerate(self._group.handlers)
-            if handler.rule.kind == "command"
+            index: Runner(member, host, self.spec)
+            for index, member in enumerate(self.spec.members)
+            if self._group.handlers[index].rule.kind == "command"
         }
         self._begun: OrderedDict[str, None] = OrderedDict()
         self._blocks: OrderedDict[str, _Blocks] = OrderedDict()
@@ -102,9 +102,6 @@ class HandlersHook(QueuedEventsHook):
         self._background: anyio.abc.TaskGroup | None = None
         self._not_begun: list[tuple[int, HandlerInput, str]] = []
         """The handlers that matched before the task began that runs them in the background."""
-
-    def _named(self, handler: Handler) -> Any:
-        return handler.spec.model_copy(update={"name": self.name, "source": self.spec.source, "layer": self.spec.layer})
 
     async def run(self) -> None:
         async with anyio.create_task_group() as self._background:
@@ -264,7 +261,12 @@ class HandlersHook(QueuedEventsHook):
             else:
                 self._background.start_soon(self._in_background, index, handler_input, session)
         if any(rule.in_order for rule in rules.values()):
-            return await self._ask_in_order(waited_for, handler_input, deadline)
+            made = []
+            for index in waited_for:
+                until = min(deadline, self._host.reactor.now() + rules[index].timeout)
+                made.append(self._decoded(index, await self._run(index, handler_input, until)))
+                handler_input = self._dialect.chain(self._group.event, handler_input, made[-1])
+            return made, handler_input
         answers: dict[int, HandlerAnswer] = {}
 
         async def one(index: int) -> None:
@@ -299,24 +301,12 @@ class HandlersHook(QueuedEventsHook):
             else handler_input
         )
 
-    async def _ask_in_order(
-        self, indexes: Sequence[int], handler_input: HandlerInput, deadline: float
-    ) -> tuple[list[HandlerAnswer], HandlerInput]:
-        answers = []
-        for index in indexes:
-            own = self._host.reactor.now() + self._group.handlers[index].rule.timeout
-            answer = self._decoded(index, await self._run(index, handler_input, min(deadline, own)))
-            handler_input = self._dialect.chain(self._group.event, handler_input, answer)
-            answers.append(answer)
-        return answers, handler_input
-
     async def _in_background(self, index: int, handler_input: HandlerInput, session: str) -> None:
         result = await self._run(index, handler_input, self._host.reactor.now() + DAY)
         answer = self._decoded(index, result)
         if answer.failure is not None:
-            self._host.log.warning(
-                "a handler in the background failed", handler=self._at(index), why=str(answer.failure)
-            )
+            at = self._group.handlers[index].rule.at
+            self._host.log.warning("a handler in the background failed", handler=at, why=str(answer.failure))
         context = "\n\n".join(filter(None, (answer.context, answer.reason if answer.verdict == "deny" else "")))
         if context or answer.message:
             self._late.append((session, HandlerAnswer(context=context, message=answer.message)))
@@ -334,9 +324,6 @@ class HandlersHook(QueuedEventsHook):
         failure = answer.failure
         failure.args = (f"{rule.at}: {failure}",)
         return answer
-
-    def _at(self, index: int) -> str:
-        return self._group.handlers[index].rule.at
 
     async def _run(self, index: int, handler_input: HandlerInput, deadline: float) -> HandlerResult:
         """Run a handler. Returns its result, which may be a failure. Never raises."""

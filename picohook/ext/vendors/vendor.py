@@ -56,7 +56,7 @@ class Vendor(VendorTable):
     @property
     def most_blocks(self) -> int | None:
         """The number of times in a row that handlers may keep a turn from ending; None if each handler has its own limit."""
-        return None if self.handlers_have_limits else 8
+        return None if self.files.most_blocks is not None else 8
 
     # What handlers read, and which run.
 

@@ -107,7 +107,7 @@ class Files(Settings):
     unit: float = 1.0
     """The seconds of a timeout of 1."""
     most_blocks: int | None = None
-    """The number of times that a handler may keep a turn from ending, if it does not say it."""
+    """How often a handler may keep a turn from ending, if it does not say it; None if all share a limit of 8 times in a row."""
     only_commands: tuple[str, ...] = ()
     """Events at which only commands run."""
     not_events: tuple[str, ...] = ()
@@ -211,8 +211,6 @@ class VendorTable(Settings):
     """The form of the name of a server's tool, if it is not `mcp__SERVER__TOOL`."""
     hides: tuple[str, ...] = ()
     """Beginnings of names of environment variables that handlers do not inherit."""
-    handlers_have_limits: bool = False
-    """Whether each handler has its own limit to keep a turn from ending. Otherwise all have one of 8 times in a row."""
     context_between: str = "\n\n"
     """The text between two contexts."""
     files: Files

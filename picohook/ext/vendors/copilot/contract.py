@@ -45,8 +45,6 @@ _PASCAL = {"agentStop": "Stop", "userPromptSubmitted": "UserPromptSubmit"}
 _SNAKE = {"toolArgs": "tool_input", "response": "last_assistant_message", "stop_hook_active": "stop_hook_active"}
 """The names of fields in PascalCase events that are not the same word."""
 _WORDS_IN_PASCAL = {"$tool": "$claude_tool", "$result": "$snake_result", "$now_ms": "$now"}
-_UNREAD = frozenset({"sessionEnd", "preCompact", "errorOccurred"})
-"""The events at which no output counts."""
 _NAMES = re.compile(r"[\w-]+(\|[\w-]+)*", re.ASCII)
 """A matcher of Claude Code's form that is a list of names."""
 _NOT_RUN = frozenset({126, 127})
@@ -66,11 +64,6 @@ def _in_snake(fields: Mapping[str, Any]) -> dict[str, Any]:
 def _pascal(event: str) -> str:
     """The PascalCase name of an event."""
     return _PASCAL.get(event, event[0].upper() + event[1:])
-
-
-def camel(event: str) -> str:
-    """The camelCase name of an event."""
-    return next((name for name, pascal in _PASCAL.items() if pascal == event), event[0].lower() + event[1:])
 
 
 def is_pascal(event: str) -> bool:
@@ -162,13 +155,13 @@ class Copilot(Vendor):
             return HandlerAnswer(
                 context=shortened(text if printed is None else text_field(printed, "additionalContext"))
             )
-        is_prompt = camel(event) == "userPromptSubmitted"
+        is_prompt = row.gate and row.stage == "before_prompt"
         printed = _object(text.strip(BLANK + BOM)) if is_prompt else None
         if blocks and printed is None and not strict:
             return HandlerAnswer(message=shortened(result.stderr.strip()))
         if result.exit_code and not (blocks and printed is not None):
             raise ended(result)
-        if camel(event) in _UNREAD:
+        if not row.writes:
             return HandlerAnswer()
         printed = read_object(text, strict=strict)
         if printed is None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pydantic import BaseModel
 
 from ....config.checks import validate
 from ....config.problems import Problems, dotted, meant, quoted
@@ -25,6 +27,9 @@ if TYPE_CHECKING:
     from ....config.problems import KeyPath
     from ..spec import GroupSpec
     from ..vendor_table import Row
+
+
+M = TypeVar("M", bound=BaseModel)
 
 
 def read(document: Mapping[str, Any], problems: Problems, config: Config, options: ForeignFile | None = None) -> Config:
@@ -70,20 +75,23 @@ class FileReader:
         groups = (self._group(event, entries) for event, entries in events.items())
         return in_order([group for group in groups if group is not None], list(self._rows))
 
-    def _wrong(self, at: KeyPath, message: str, hint: str = "") -> None:
+    def _wrong(self, at: KeyPath | str, message: str, hint: str = "") -> None:
         """Add a mistake in one entry. In strict, the file cannot be used; otherwise the entry is left out."""
         if self._options.failures == "strict":
             self._problems.add(at, message, hint)
         else:
-            self.warnings.append(f"{dotted(at)}: {message}: it is left out")
+            self._warn(at, f"{message}: it is left out")
 
-    def _reject(self, own: Problems) -> None:
-        """Add the mistakes of one entry, as `_wrong` does."""
-        if self._options.failures == "strict":
-            for problem in own.found:
-                self._problems.add(problem.where, problem.message, problem.hint)
-        else:
-            self.warnings += [f"{problem.where}: {problem.message}: the entry is left out" for problem in own.found]
+    def _warn(self, at: KeyPath | str, message: str) -> None:
+        self.warnings.append(f"{at if isinstance(at, str) else dotted(at)}: {message}")
+
+    def _checked(self, model: type[M], table: Any, at: KeyPath) -> M | None:
+        """Returns the table as the model; None if it does not fit."""
+        own = Problems(str(self._config.path))
+        made = validate(model, table, own, at)
+        for problem in own.found:
+            self._wrong(problem.where, problem.message, problem.hint)
+        return made
 
     def _group(self, event: str, entries: Any) -> GroupSpec | None:
         at: KeyPath = ("hooks", event)
@@ -101,7 +109,7 @@ class FileReader:
         ]
         if handlers and not row.supported:
             also = ", so it refuses nothing here" if row.gate else ""
-            self.warnings.append(f"{dotted(at)}: its handlers never run{also}: {row.why}")
+            self._warn(at, f"its handlers never run{also}: {row.why}")
             return None
         if not handlers:
             return None
@@ -114,10 +122,8 @@ class FileReader:
         if is_handler:
             own = {key: value for key, value in entry.items() if key != "matcher"}
             entry = {"matcher": entry.get("matcher"), "hooks": [own]}
-        problems = Problems(str(self._config.path))
-        group = validate(GroupTable, entry, problems, at)
+        group = self._checked(GroupTable, entry, at)
         if group is None:
-            self._reject(problems)
             return
         matcher = group.matcher or ""
         matches_all = matcher.strip() in {"", "*", "**"}
@@ -129,10 +135,10 @@ class FileReader:
         elif not warning and row.stage in {"before_tool", "approve_tool"} and row.matched.startswith("tool"):
             warning = meant_tool(self._vendor, event, matcher)
         if warning:
-            self.warnings.append(f"{dotted((*at, 'matcher'))}: {warning}")
-        self.warnings += [
-            f"{dotted((*at, key))}: is ignored" for key in entry if key not in self._vendor.files.group_keys
-        ]
+            self._warn((*at, "matcher"), warning)
+        for key in entry:
+            if key not in self._vendor.files.group_keys:
+                self._warn((*at, key), "is ignored")
         in_order = self._vendor.files.in_order or (group.in_order and "sequential" in self._vendor.files.group_keys)
         for index, table in enumerate(group.hooks):
             where = at if is_handler else (*at, "hooks", index)
@@ -144,28 +150,24 @@ class FileReader:
     def _handler(self, event: str, row: Row, matcher: str, entry: Any, at: KeyPath) -> Handler | None:
         if isinstance(entry, dict) and any(map(is_shim, entry.values())):
             return None  # picohook would ask itself
-        vendor, problems = self._vendor, Problems(str(self._config.path))
-        known = vendor.files.known(entry) if isinstance(entry, dict) else entry
-        table = validate(HandlerTable, known, problems, at)
-        for key in vendor.files.required if table is not None else ():
-            if key not in entry:
-                problems.add((*at, key), "is missing")
-        if table is None or problems.found:
-            self._reject(problems)
+        vendor = self._vendor
+        table = self._checked(HandlerTable, vendor.files.known(entry) if isinstance(entry, dict) else entry, at)
+        if table is None:
             return None
-        wrong = mistake(vendor, event, table)
+        missing = [key for key in vendor.files.required if key not in entry]
+        wrong = f"{missing[0]}: is missing" if missing else mistake(vendor, event, table)
         if wrong:
             self._wrong(at, wrong)
             return None
         if (table.name or table.command) in self.settings.disabled:
-            self.warnings.append(f"{dotted(at)}: it is switched off by its name, so it never runs")
+            self._warn(at, "it is switched off by its name, so it never runs")
             return None
-        self.warnings += [f"{dotted(at)}: {warning}" for warning in setting_warnings(vendor, event, row, table, entry)]
+        for warning in setting_warnings(vendor, event, row, table, entry):
+            self._warn(at, warning)
         why = why_unsupported(vendor, self.settings, table)
         if why and row.supported:
-            open_or_not = "in strict it denies" if row.gate and row.supported else "it never runs"
-            lets = open_or_not if self._options.failures == "strict" else "it never runs"
-            self.warnings.append(f"{dotted(at)}: it cannot be run, and {lets}: {why}")
+            denies = row.gate and self._options.failures == "strict"
+            self._warn(at, f"it cannot be run, and {'in strict it denies' if denies else 'it never runs'}: {why}")
         if table.only_if and not row.matched.startswith("tool"):
             return None  # it never runs in Claude Code either, as a warning says
         rule = self._rule(event, matcher, table, at, why)
