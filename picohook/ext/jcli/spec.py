@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...extension import Lazy
 from ...model.spec import HookSpec
-
-HOOK: Lazy[Any] = Lazy("picohook.ext.jcli.hook:JcliHook")
+from . import contract
 
 
 class JcliSpec(HookSpec):
     """The settings of a command in one of j-cli's own files."""
 
     def make(self) -> Any:
-        return HOOK.load()(self)
+        from ...hooks.command import CommandHook  # reading a configuration does without
+
+        hook = CommandHook(self)
+        hook.contract = contract
+        return hook

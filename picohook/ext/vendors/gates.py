@@ -90,7 +90,7 @@ async def _tried(spec: GroupSpec, index: int, ask: Ask) -> tuple[Level, str, str
     harmless = await _effect(spec, index, ask, tool, sample.harmless)
     harmful = await _effect(spec, index, ask, tool, sample.harmful)
     if harmless.failed:
-        way_out = f"correct what it runs: {spec.filter.handlers[index].spec.runs}"
+        way_out = f"correct what it runs: {spec.filter.handlers[index].runs}"
         return Level.ERROR, f"it fails about {first}: {harmless.why}", way_out
     if harmless.refuses:
         which = "every call" if harmful.refuses else "a harmless call and no harmful one"

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from ...model.payloads import Payload
     from ...model.trail import Notes
     from .contract import Facts, GroupAnswer, HandlerInput
-    from .spec import GroupSpec, Handler
+    from .spec import GroupSpec, HandlerSpec
 
 SESSION = str(uuid.uuid4())
 """The session's id where a payload has none."""
@@ -350,17 +350,17 @@ class HandlersHook(QueuedEventsHook):
         except Exception as error:  # a handler can fail in any way
             return HandlerResult(failure=HookError(explain(error)))
 
-    async def _post(self, handler: Handler, stdin: bytes, deadline: float) -> str:
-        headers = filled(handler.headers, handler.header_env, environment(handler.spec, os.environ))
+    async def _post(self, handler: HandlerSpec, stdin: bytes, deadline: float) -> str:
+        headers = filled(handler.headers, handler.header_env, environment(handler, os.environ))
         left = deadline - self._host.reactor.now()
-        return await post(handler.spec.url, headers, stdin, within=left, limit=self.spec.max_line_bytes)
+        return await post(handler.url, headers, stdin, within=left, limit=self.spec.max_line_bytes)
 
-    async def _complete(self, handler: Handler, stdin: bytes, deadline: float) -> str:
-        template, event = handler.spec.prompt or "", self._group.event
+    async def _complete(self, handler: HandlerSpec, stdin: bytes, deadline: float) -> str:
+        template, event = handler.prompt or "", self._group.event
         prompt = ModelPrompt.make(
             template, stdin.decode(), event=event, stands_for=_STANDS_FOR, form=_FORM, fields=_FIELDS
         )
-        return encode(await self._model.ask(self.spec, prompt, handler.spec.model, deadline)).decode()
+        return encode(await self._model.ask(self.spec, prompt, handler.model, deadline)).decode()
 
 
 def _after(payload: ToolCall, decision: Decision) -> ToolCall:

@@ -11,7 +11,7 @@ from ...errors import HookError
 from ...extension import Lazy
 from ...model.filters import Filter
 from ...model.payloads import Prompt
-from ...model.spec import HookSpec, Settings
+from ...model.spec import HookSpec
 from .contract import Facts, Failures, Rule
 from .dialects import vendor_named
 from .tools import ToolAlias  # noqa: TC001 - pydantic reads it at run time
@@ -29,19 +29,23 @@ HOOK: Lazy[Any] = Lazy("picohook.ext.vendors.handlers:HandlersHook")
 class HandlerSpec(HookSpec):
     """A handler as an ordinary hook: a command, a prompt or a URL; or nothing, if it cannot be run."""
 
+    rule: Rule
+    """When it runs, and what its result may do."""
     url: str = ""
+    headers: dict[str, str] = Field(default_factory=dict)
+    """The headers of the request, for a handler with a URL."""
+    header_env: tuple[str, ...] = ()
+    """The environment variables that its headers may name."""
     prompt: str | None = None
     model: str | None = None
-    why: str = ""
-    """The reason why it cannot be run."""
 
     @property
     def kind(self) -> str:
-        return "unsupported" if self.why else "url" if self.url else "prompt" if self.prompt else super().kind
+        return super().kind if self.rule.kind == "command" else "url" if self.url else self.rule.kind
 
     @property
     def runs(self) -> str:
-        return f"nothing: {self.why}" if self.why else self.url or super().runs
+        return f"nothing: {self.rule.why}" if self.rule.why else self.url or super().runs
 
     @property
     def wants(self) -> tuple[str, ...]:
@@ -66,23 +70,12 @@ class HandlerSpec(HookSpec):
         return self.model_copy(update={"run": text, "command": ()})
 
 
-class Handler(Settings):
-    """One handler: when it runs, and the ordinary hook that it is."""
-
-    rule: Rule
-    spec: HandlerSpec
-    headers: dict[str, str] = Field(default_factory=dict)
-    """The headers of the request, for a handler with a URL."""
-    header_env: tuple[str, ...] = ()
-    """The environment variables that its headers may name."""
-
-
 class Selection(Filter):
     """Matches payloads and events that at least one handler of a group is asked about."""
 
     dialect: str
     event: str
-    handlers: tuple[Handler, ...]
+    handlers: tuple[HandlerSpec, ...]
     project: str = "/"
     cwd: str = "/"
     tools: dict[str, ToolAlias] = Field(default_factory=dict)
@@ -171,7 +164,7 @@ class GroupSpec(HookSpec):
 
     @property
     def runs(self) -> str:
-        return "; ".join(handler.spec.runs for handler in self.filter.handlers)
+        return "; ".join(handler.runs for handler in self.filter.handlers)
 
     @property
     def settings_files(self) -> tuple[str, ...]:
@@ -180,11 +173,11 @@ class GroupSpec(HookSpec):
     @property
     def members(self) -> tuple[HookSpec, ...]:
         own = {"name": self.name, "source": self.source, "layer": self.layer, "tables": self.tables}
-        return tuple(handler.spec.model_copy(update=own) for handler in self.filter.handlers)
+        return tuple(handler.model_copy(update=own) for handler in self.filter.handlers)
 
     @property
     def wants(self) -> tuple[str, ...]:
-        return tuple({key: None for handler in self.filter.handlers for key in handler.spec.wants})
+        return tuple({key: None for handler in self.filter.handlers for key in handler.wants})
 
     def service(self) -> Service | None:
         return next((asked for member in self.members if (asked := member.service()) is not None), None)

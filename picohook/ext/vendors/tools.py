@@ -41,6 +41,7 @@ PATHS = frozenset({"file_path", "notebook_path"})
 BEGIN_PATCH = "*** Begin Patch"
 """The first line of a patch for several files."""
 
+_OTHER = Tool(())
 _BY_NAME = {name: tool for tool, row in TOOLS.items() for name in row.names}
 
 
@@ -91,41 +92,34 @@ def known_name(tool: str, aliases: Mapping[str, ToolAlias]) -> str:
 
 def shown_call(tool: str, arguments: Mapping[str, Any], cwd: str, aliases: Mapping[str, ToolAlias]) -> ShownCall:
     """A host's call with the names of the table. A tool or a field that is not in the table keeps its name."""
-    alias = aliases.get(tool)
     name = known_name(tool, aliases)
-    row = TOOLS.get(name)
-    own: dict[str, str] = (
-        {} if alias is None else {theirs: ours for ours, theirs in alias.fields.items() if ours in arguments}
-    )
-    for field, others in () if row is None else row.fields.items():
-        if field in arguments or field in own:
-            continue
-        found = next((other for other in others if other in arguments), None)
-        if found is not None:
-            own[field] = found
+    known = TOOLS.get(name, _OTHER)
+    named = {theirs: ours for ours, theirs in aliases[tool].fields.items()} if tool in aliases else {}
+    own = {theirs: ours for theirs, ours in named.items() if ours in arguments}
+    for field, others in known.fields.items():
+        found = next((one for one in (field, *others) if one in arguments), field)
+        if found != field:
+            own.setdefault(field, found)
     renamed = {ours: theirs for theirs, ours in own.items()}
     shown = {renamed.get(field, field): value for field, value in arguments.items()}
     for field in PATHS & shown.keys():
         if isinstance(shown[field], str) and shown[field]:
             shown[field] = os.path.normpath(os.path.join(cwd, shown[field]))
-    return ShownCall(name, shown, arguments, own, _unclear(name, arguments, alias), _lacks(name, shown))
+    return ShownCall(name, shown, arguments, own, _unclear(known, named, arguments), _lacks(known, shown))
 
 
-def _unclear(name: str, arguments: Mapping[str, Any], alias: ToolAlias | None) -> str:
-    row = TOOLS.get(name)
-    names = {field: (field, *others) for field, others in (() if row is None else row.fields.items())}
-    if alias is not None:
-        names |= {theirs: (theirs, ours) for ours, theirs in alias.fields.items()}
-    for all_names in names.values():
+def _unclear(known: Tool, named: Mapping[str, str], arguments: Mapping[str, Any]) -> str:
+    names: dict[str, Sequence[str]] = {field: (field, *others) for field, others in known.fields.items()}
+    for all_names in (names | {theirs: (theirs, ours) for theirs, ours in named.items()}).values():
         texts = {one: arguments[one] for one in all_names if isinstance(arguments.get(one), str | list)}
         if any(text != next(iter(texts.values())) for text in texts.values()):
             return " and ".join(f"`{one}`" for one in texts)
     return ""
 
 
-def _lacks(name: str, shown: Mapping[str, Any]) -> str:
+def _lacks(known: Tool, shown: Mapping[str, Any]) -> str:
     """The field. Calls without a text, and patches, which are shown as they are, need none."""
-    needed = TOOLS[name].needed if name in TOOLS else ""
+    needed = known.needed
     texts = [value for value in shown.values() if isinstance(value, str | list | dict)]
     if needed in shown or not texts or (needed in PATHS and not shown.keys().isdisjoint(PATHS)):
         return ""

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from ....config.document import Config
     from ..contract import Rule
     from ..foreign_file import ForeignFile
-    from ..spec import Handler
     from ..vendor import Vendor
     from ..vendor_table import Row
     from .handler_table import HandlerTable
@@ -34,8 +33,8 @@ class HookMaker:
         self._name, self._vendor, self._config, self._options = name, vendor, config, options
         self._places = places(vendor, config.path, config.work)
 
-    def ordinary(self, table: HandlerTable, rule: Rule) -> HandlerSpec:
-        """Returns the ordinary hook of a handler."""
+    def handler(self, table: HandlerTable, rule: Rule, header_env: Sequence[str]) -> HandlerSpec:
+        """Returns a handler as an ordinary hook."""
         options = self._options
         what: dict[str, Any] = {}
         if rule.kind == "command":
@@ -43,10 +42,10 @@ class HookMaker:
         elif rule.kind == "prompt":
             what = {"prompt": table.prompt, "model": table.model}
         elif rule.kind == "http":
-            what = {"url": table.url}
+            what = {"url": table.url, "headers": table.headers, "header_env": header_env}
         return HandlerSpec.model_validate({
             **what,
-            "why": rule.why,
+            "rule": rule,
             "timeout": rule.timeout,
             "dir": str(self._places.cwd / table.cwd),
             "env": {**self._places.env, **self._own_env(table)},
@@ -82,7 +81,7 @@ class HookMaker:
         named = {f"${{{name}}}": value for name, value in env if table.args is not None or _SAFE.fullmatch(value)}
         return table.with_texts({**self._vendor.files.templates, **named})
 
-    def group(self, event: str, row: Row, handlers: Sequence[Handler]) -> GroupSpec:
+    def group(self, event: str, row: Row, handlers: Sequence[HandlerSpec]) -> GroupSpec:
         """Returns the hook of the chain for the handlers of an event."""
         options = self._options
         waited_for = [one.rule.timeout for one in handlers if not one.rule.in_background]

@@ -14,7 +14,6 @@ from ..contract import Rule
 from ..dialects import vendor_named
 from ..foreign_file import ForeignFile
 from ..shim_entry import is_shim
-from ..spec import Handler
 from .checks import meant_tool, mistake, setting_warnings, why_unsupported
 from .handler_table import GroupTable, HandlerTable
 from .hooks import HookMaker, in_order, with_room
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 
     from ....config.document import Config
     from ....config.problems import KeyPath
-    from ..spec import GroupSpec
+    from ..spec import GroupSpec, HandlerSpec
     from ..vendor_table import Row
 
 
@@ -115,7 +114,7 @@ class FileReader:
             return None
         return self._hooks.group(event, row, handlers)
 
-    def _handlers(self, event: str, row: Row, entry: Any, at: KeyPath) -> Iterator[Handler]:
+    def _handlers(self, event: str, row: Row, entry: Any, at: KeyPath) -> Iterator[HandlerSpec]:
         """Yields the handlers of an entry, which is a group or a handler."""
         layout = self._vendor.files.layout
         is_handler = isinstance(entry, dict) and (layout == "handlers" or (layout == "both" and "hooks" not in entry))
@@ -142,12 +141,13 @@ class FileReader:
         in_order = self._vendor.files.in_order or (group.in_order and "sequential" in self._vendor.files.group_keys)
         for index, table in enumerate(group.hooks):
             where = at if is_handler else (*at, "hooks", index)
-            handler = self._handler(event, row, matcher, table, where)
+            handler = self._handler(event, row, matcher, table, where, in_order=in_order)
             if handler is not None:
-                rule = handler.rule.model_copy(update={"in_order": in_order})
-                yield handler.model_copy(update={"rule": rule}) if in_order else handler
+                yield handler
 
-    def _handler(self, event: str, row: Row, matcher: str, entry: Any, at: KeyPath) -> Handler | None:
+    def _handler(
+        self, event: str, row: Row, matcher: str, entry: Any, at: KeyPath, *, in_order: bool
+    ) -> HandlerSpec | None:
         if isinstance(entry, dict) and any(map(is_shim, entry.values())):
             return None  # picohook would ask itself
         vendor = self._vendor
@@ -170,24 +170,15 @@ class FileReader:
             self._warn(at, f"it cannot be run, and {'in strict it denies' if denies else 'it never runs'}: {why}")
         if table.only_if and not row.matched.startswith("tool"):
             return None  # it never runs in Claude Code either, as a warning says
-        rule = self._rule(event, matcher, table, at, why)
         allowed = self.settings.allowed_env
-        return Handler(
-            rule=rule,
-            spec=self._hooks.ordinary(table, rule),
-            headers=table.headers,
-            header_env=tuple(name for name in table.header_env if allowed is None or name in allowed),
-        )
-
-    def _rule(self, event: str, matcher: str, table: HandlerTable, at: KeyPath, why: str) -> Rule:
-        """The rule of a handler. `why` says why it cannot be run."""
+        header_env = [name for name in table.header_env if allowed is None or name in allowed]
         files = self._vendor.files
         longest = files.longest_timeouts.get(event, float("inf"))
         default = files.timeouts.get(event, files.timeouts.get(table.type, files.timeout))
         timeout = default if table.timeout is None else table.timeout * files.unit
         if table.timeout_sec is not None:
             timeout = table.timeout_sec
-        return Rule(
+        rule = Rule(
             at=dotted(at),
             kind="unsupported" if why else table.type,  # type: ignore[arg-type] # a supported type
             matcher=matcher,
@@ -199,5 +190,7 @@ class FileReader:
             blocks_on_failure=table.blocks_on_failure,
             most_blocks=table.most_blocks if "most_blocks" in table.model_fields_set else files.most_blocks,
             continues_on_block=table.continues_on_block,
+            in_order=in_order,
             why=why,
         )
+        return self._hooks.handler(table, rule, header_env)
