@@ -29,7 +29,8 @@ class _Stderr(logging.Handler):
     def write(self, record: logging.LogRecord) -> None:
         """Write a record without the parts that were shown. Skip it if its cause was shown, unless --verbose is given."""
         fields = getattr(record, FIELDS, {})
-        shown = [name for name in ("why", "hint") if self._was_shown(fields.get(name, ""))]
+        told = {name: fields[name] for name in ("why", "hint") if fields.get(name)}
+        shown = [name for name, text in told.items() if any(text in one or one in text for one in self.shown or ())]
         if "why" in shown and _LOGGER.level >= logging.WARNING:
             return
         message = record.getMessage()
@@ -38,9 +39,6 @@ class _Stderr(logging.Handler):
         elif self.shown is not None and fields.get("why"):
             self.shown.append(fields["why"])
         print(f"{record.levelname}: {message}", file=sys.stderr, flush=True)
-
-    def _was_shown(self, text: str) -> bool:
-        return bool(text) and any(text in shown or shown in text for shown in self.shown or ())
 
 
 _stderr = _Stderr()

@@ -23,7 +23,8 @@ _STYLES = {words.CONTINUE: "bold green", words.MODIFY: "bold green", words.RESPO
 
 def show(outcome: Outcome[Any], before: Payload, *, title: str = "") -> None:
     """Print an outcome for people."""
-    output.line(f"{title}{outcome.stage}: {_verdict(outcome)}", style=_STYLES.get(outcome.action, "bold red"))
+    verdict = outcome.action if outcome.approved is None else "approved" if outcome.approved else "denied"
+    output.line(f"{title}{outcome.stage}: {verdict}", style=_STYLES.get(outcome.action, "bold red"))
     output.pairs(_facts(outcome, before))
     if outcome.trail:
         output.line()
@@ -33,12 +34,6 @@ def show(outcome: Outcome[Any], before: Payload, *, title: str = "") -> None:
 def causes(outcome: Outcome[Any]) -> Iterator[str]:
     """Yields the errors of hooks that `show` prints."""
     return (entry.error for entry in outcome.trail if entry.error)
-
-
-def _verdict(outcome: Outcome[Any]) -> str:
-    if outcome.approved is None:
-        return outcome.action
-    return "approved" if outcome.approved else "denied"
 
 
 def _facts(outcome: Outcome[Any], before: Payload) -> Iterator[tuple[str, str]]:

@@ -5,8 +5,8 @@ import os
 import stat
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import typer
 from pydantic import Field
@@ -15,7 +15,6 @@ from ..config import syntax
 from ..config.checks import validate
 from ..config.problems import Problems, meant, quoted
 from ..errors import ConfigError, EncodeError
-from ..model.decisions import Outcome
 from ..model.failure_policy import JSON_WORDS
 from ..model.payloads import NO_META, Meta, Payload
 from ..model.spec import Settings
@@ -25,24 +24,15 @@ from ..wire import words
 from ..wire.regular_files import read_rest
 from . import output
 
-if TYPE_CHECKING:
-    from ..host import Host
-
 _KINDS = frozenset({*words.EVENT_KINDS, *words.RUNTIME_KINDS})
 """All names of events: picohook's, and PicoClaw's runtime kinds."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ask:
+class Ask(NamedTuple):
     """A question for the hooks of a stage."""
 
     stage: Stage[Any]
     payload: Payload
-
-    async def ask(self, host: "Host") -> Outcome[Any]:
-        """Ask the host."""
-        outcome: Outcome[Any] = await getattr(host, self.stage.name)(self.payload)
-        return outcome
 
 
 class Tell(Settings):

@@ -11,6 +11,7 @@ import re
 import resource
 import secrets
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..process.spawn import NotAvailableError
@@ -51,20 +52,12 @@ def make_group(count: int) -> str:
         group = f"{base}/picohook-{os.getpid()}-{secrets.token_hex(4)}"
         try:
             os.mkdir(group)
-        except OSError as error:
-            tried.append(f"{base}: {error.strerror}")
-            continue
-        try:
-            fd = os.open(f"{group}/pids.max", os.O_WRONLY)
-            try:
-                os.write(fd, b"%d" % count)
-            finally:
-                os.close(fd)
+            with Path(group, "pids.max").open("r+") as file:  # not "w", which would make a file where there is no controller
+                file.write(str(count))
+            return group
         except OSError as error:
             remove(group)
             tried.append(f"{base}: {error.strerror}")
-            continue
-        return group
     why = "; ".join(tried) or "there is none"
     raise NotAvailableError(f"its limit on processes needs a control group with the pids controller ({why})")
 

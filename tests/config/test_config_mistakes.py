@@ -99,11 +99,11 @@ def test_one_mistake_is_one_message(complaints: Complaints, line: str, complaint
     [
         (
             'stages = ["before_tool"]',
-            ': has none of command, run, python, approver, nats, prompt (such as command = ["python3", "hook.py"])',
+            ': has none of command, run, python, approver, ask, nats, prompt (such as command = ["python3", "hook.py"])',
         ),
         (
             'stages = ["before_tool"]\ncommand = []',
-            ': has none of command, run, python, approver, nats, prompt (such as command = ["python3", "hook.py"])',
+            ': has none of command, run, python, approver, ask, nats, prompt (such as command = ["python3", "hook.py"])',
         ),
         ('stages = ["before_tool"]\ncommand = [""]', ".command: the program's name is empty"),
         ('stages = ["before_tool"]\ncommand = ["a\\u0000"]', ".command: an argument holds a NUL character"),

@@ -68,11 +68,11 @@ def test_each_hook_knows_its_kind_and_its_program(config, tmp_path, name):
     [
         (
             'command = ["a"]\nrun = "b"',
-            "hooks.a: has command and run: a hook is one of command, run, python, approver, nats, prompt",
+            "hooks.a: has command and run: a hook is one of command, run, python, approver, ask, nats, prompt",
         ),
         (
             'run = "b"\npython = "c:d"\nprompt = "e"',
-            "hooks.a: has run and python and prompt: a hook is one of command, run, python, approver, nats, prompt",
+            "hooks.a: has run and python and prompt: a hook is one of command, run, python, approver, ask, nats, prompt",
         ),
         ('run = " "', "hooks.a.run: is empty"),
         ('prompt = ""', "hooks.a.prompt: is empty"),
@@ -106,7 +106,7 @@ def test_the_schema_knows_the_kinds():
 
 
 def test_settings_in_code_are_checked_alike():
-    with pytest.raises(ValueError, match="a hook is one of command, run, python, approver, nats, prompt"):
+    with pytest.raises(ValueError, match="a hook is one of command, run, python, approver, ask, nats, prompt"):
         HookSpec(name="a", command=("a",), run="b")
 
 

@@ -49,7 +49,7 @@ def call(
     question = read_question(stage, params)
 
     async def ask(host: Host) -> None:
-        outcome = await question.ask(host)
+        outcome = await getattr(host, question.stage.name)(question.payload)
         shown.extend(outcomes.causes(outcome))
         if as_json:
             output.data(outcome.wire())

@@ -20,21 +20,17 @@ def extensions(*, as_json: Json = False) -> None:
     """
     problems = [{"package": one.package, "why": one.why} for one in found.others()[1]]
     problems += [{"package": "", "why": why} for why in found.conflicts()]
-    rows = [_described(one) for one in found.usable()]
+    rows: list[dict[str, Any]] = [
+        {"name": one.row.name, "from": one.package, **{field: [*getattr(one.row, field)] for field in found.KEYED}}
+        for one in found.usable()
+    ]
     if as_json:
         output.data({"extensions": rows, "problems": problems})
     else:
-        shown = ((row["name"], row["from"] or "built in", "; ".join(_added(row)) or "-") for row in rows)
+        added = ("; ".join(f"{name}: {', '.join(row[name])}" for name in found.KEYED if row[name]) for row in rows)
+        shown = ((row["name"], row["from"] or "built in", adds or "-") for row, adds in zip(rows, added, strict=True))
         output.table(("extension", "from", "adds"), shown)
         for problem in problems:
             output.error(": ".join(filter(None, problem.values())))
     if problems:
         raise typer.Exit(1)
-
-
-def _described(one: found.Installed) -> dict[str, Any]:
-    return {"name": one.row.name, "from": one.package, **{name: [*getattr(one.row, name)] for name in found.KEYED}}
-
-
-def _added(row: dict[str, Any]) -> list[str]:
-    return [f"{name}: {', '.join(row[name])}" for name in found.KEYED if row[name]]

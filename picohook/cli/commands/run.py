@@ -96,7 +96,7 @@ async def _do(host: Host, wanted: given.Ask | given.Tell, number: int, as_json: 
             output.line(f"line {number}: {wanted.event}")
         return
     with held() as shown:
-        outcome = await wanted.ask(host)
+        outcome = await getattr(host, wanted.stage.name)(wanted.payload)
         shown.extend(outcomes.causes(outcome))
     if as_json:
         output.data({"line": number, **outcome.wire()})

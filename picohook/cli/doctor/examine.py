@@ -66,21 +66,20 @@ async def examine(
     )
     for examination in more:
         findings += [finding async for finding in examination(may_run)]
-    await _examine_hooks(findings, found, time_limit, give_up)
+    await _examine_hooks(findings, found, trusted, time_limit, give_up)
 
 
 async def _examine_hooks(
-    findings: list[Finding], found: Layers, time_limit: float, give_up: Callable[[], NoReturn]
+    findings: list[Finding], found: Layers, trusted: set[str], time_limit: float, give_up: Callable[[], NoReturn]
 ) -> None:
     """Add findings about each hook: its programs, a trial if it is trusted, and its settings as a gate."""
     dialects = {str(one.path): one.dialect for one in found.configs}
-    trusted = _trusted(found)
     programs_of = {spec.name: list(programs.examine(spec, may_run=spec.source in trusted)) for spec in found.hooks}
+    errors = {
+        name for name, of in programs_of.items() for one in of if (one.check, one.level) == ("command", Level.ERROR)
+    }
     to_try = [
-        spec
-        for spec in found.hooks
-        if spec.source in trusted
-        and (spec.kind == "handlers" or not any(map(_keeps_from_starting, programs_of[spec.name])))
+        spec for spec in found.hooks if spec.source in trusted and (spec.kind == "handlers" or spec.name not in errors)
     ]
     in_process = [spec.name for spec in to_try if spec.python is not None]
 
@@ -102,19 +101,13 @@ async def _examine_hooks(
         findings += gates.settings(spec, dialects[spec.source])
 
 
-def _keeps_from_starting(finding: Finding) -> bool:
-    return finding.check == "command" and finding.level is Level.ERROR
-
-
 def _trusted(found: Layers) -> set[str]:
     """Returns the configuration files that are trusted."""
     files = set()
     for config in found.configs:
-        try:
+        with contextlib.suppress(TrustError):
             trust.require_trust(config)
-        except TrustError:
-            continue
-        files.add(str(config.path))
+            files.add(str(config.path))
     return files
 
 

@@ -18,7 +18,6 @@ from ...cli.host import garbage_collected_rarely, has_uvloop, host_of, reload_at
 from ...errors import PicohookError
 from ...host import Host
 from ...observe.log import Log
-from ...projects.layers import Layers
 from ...transport.event_loop import current_reactor
 from .connection import NatsConnection
 from .settings import NatsSettings, connection_in
@@ -53,7 +52,11 @@ def worker(
     Serves each hook of the configuration that is asked at stages, at the servers that its table [nats] names. Workers with the
     same hook share its questions. At SIGTERM it accepts no more questions, answers those that it has, and ends.
     """  # noqa: D301 - click reads a backspace character, not an escape
-    settings = _connection_of(read(config))
+    found = read(config)
+    settings = connection_in(found)
+    if settings is None:
+        files = ", ".join(str(one.path) for one in found.configs)
+        raise PicohookError(f'{files}: has no table [nats] (such as: servers = ["nats://127.0.0.1:4222"])')
     with contextlib.redirect_stdout(sys.stderr):  # hooks in this process may print
         # It serves hooks, and guards no agent.
         host = host_of(config, watch=watch, _system=False, **KEYWORDS)
@@ -77,7 +80,7 @@ async def _serve(host: Host, settings: NatsSettings, max_in_flight: int) -> None
 class _Serving:
     """Serves at the servers that the configuration names. A reload may change the servers.
 
-    It continues at the old ones until it is ready at the new ones, so no question finds no worker.
+    It continues at the old ones until it is ready at the new ones, so each question finds a worker.
     """
 
     def __init__(self, host: Host, connection: NatsConnection, max_in_flight: int, tasks: anyio.abc.TaskGroup) -> None:
@@ -106,22 +109,17 @@ class _Serving:
 
     async def _serve(self, connection: NatsConnection) -> None:
         worker = NatsWorker(self._host, connection, max_in_flight=self._max_in_flight)
-        ready = anyio.Event()
         self._workers.append(worker)
         if self.ended.is_set():
             worker.end()
         try:
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(self._take_over, worker, ready)
-                await worker.serve(ready=ready)
-                tasks.cancel_scope.cancel()
+            await worker.serve(ready=functools.partial(self._take_over, worker))
         finally:
             self._workers.remove(worker)
             with anyio.CancelScope(shield=True):
                 await connection.aclose()
 
-    async def _take_over(self, worker: NatsWorker, ready: anyio.Event) -> None:
-        await ready.wait()
+    def _take_over(self, worker: NatsWorker) -> None:
         for earlier in self._workers[: self._workers.index(worker)]:
             earlier.end()
         output.note(f"Serving over NATS: {', '.join(worker.hooks)}")
@@ -129,12 +127,3 @@ class _Serving:
 
 def _connect(settings: NatsSettings) -> NatsConnection:
     return NatsConnection(settings, current_reactor(), Log())
-
-
-def _connection_of(found: Layers) -> NatsSettings:
-    """Returns the connection to NATS that the configuration names. Raises `PicohookError` if it names none."""
-    settings = connection_in(found)
-    if settings is None:
-        files = ", ".join(str(config.path) for config in found.configs)
-        raise PicohookError(f'{files}: has no table [nats] (such as: servers = ["nats://127.0.0.1:4222"])')
-    return settings

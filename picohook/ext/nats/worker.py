@@ -103,15 +103,15 @@ class NatsWorker:
         self._ending.set()
         self._changed.set()
 
-    async def serve(self, *, ready: anyio.Event | None = None) -> None:
-        """Serve until `end` is called. Sets `ready` when the server knows which hooks are served here."""
+    async def serve(self, *, ready: Callable[[], None] | None = None) -> None:
+        """Serve until `end` is called. Calls `ready` when the server knows which hooks are served here."""
         self._host.on_mounted.add(self._host_changed)
         try:
             while not self._ending.is_set():
                 self._changed = anyio.Event()
                 await self._serve_what_is_mounted()
                 if ready is not None and await self._flushed():
-                    ready.set()
+                    ready()
                     ready = None
                 await self._changed.wait()
             await self._drain()

@@ -44,7 +44,7 @@ class Serving:
         return self.worker
 
     async def _serve(self, ready):
-        await self.worker.serve(ready=ready)
+        await self.worker.serve(ready=ready.set)
 
     async def __aexit__(self, *error):
         self.worker.end()

@@ -125,7 +125,7 @@ async def worker(settings):
         anyio.create_task_group() as tasks,
     ):
         made, ready = NatsWorker(host, link), anyio.Event()
-        tasks.start_soon(lambda: made.serve(ready=ready))
+        tasks.start_soon(lambda: made.serve(ready=ready.set))
         with anyio.fail_after(20):
             await ready.wait()
         try:
@@ -452,7 +452,7 @@ async def test_a_worker_whose_key_is_for_other_hooks_does_not_say_that_it_serves
             anyio.create_task_group() as tasks,
         ):
             made, ready = NatsWorker(host, link), anyio.Event()
-            tasks.start_soon(lambda: made.serve(ready=ready))
+            tasks.start_soon(lambda: made.serve(ready=ready.set))
             with anyio.fail_after(20):
                 while not link.refused:
                     await asyncio.sleep(0.01)
