@@ -52,7 +52,8 @@ def make_group(count: int) -> str:
         group = f"{base}/picohook-{os.getpid()}-{secrets.token_hex(4)}"
         try:
             os.mkdir(group)
-            with Path(group, "pids.max").open("r+") as file:  # not "w", which would make a file where there is no controller
+            # Not "w", which would make a file where there is no such controller.
+            with Path(group, "pids.max").open("r+") as file:
                 file.write(str(count))
             return group
         except OSError as error:
