@@ -439,10 +439,16 @@ class Reader:
         self._run(last, scope)
 
     def _branches(self, node: Node, scope: Scope) -> None:
-        """`if`, `while`: what comes first runs, then one of the branches, or none of them."""
+        """`if`, `while`, `case`: what comes first runs, then one of the branches."""
+        self._statements([*itertools.takewhile(lambda child: child.type not in _BRANCHES, node.children)], scope)
+        self._one_of(node, scope)
+
+    def _one_of(self, node: Node, scope: Scope) -> None:
+        """One of the branches among the children of a node runs, or none of them."""
         children = node.children
         starts = [at for at, child in enumerate(children) if child.type in _BRANCHES]
-        self._statements(children[: starts[0]], scope)
+        if not starts:
+            raise UnreadableError("its syntax is not understood")
         branches: list[Scope] = []
         for start, end in itertools.pairwise([*starts, len(children)]):
             branch = scope.copy()
@@ -465,30 +471,17 @@ class Reader:
             texts[MOST_VALUES:] = [UNKNOWN]
         for text in texts:
             scope.variables[name], scope.sources[name] = text, inside
-            self._body(node, scope)
-
-    def _body(self, node: Node, scope: Scope) -> None:
-        """Run the body of a loop, or not."""
-        branch = scope.copy()
-        self._statements(node.children[-1].children, branch)
-        scope.merge(scope.copy(), branch)
+            self._one_of(node, scope)
 
     def _c_for(self, node: Node, scope: Scope) -> None:
         self._arithmetic(node, scope)
-        self._body(node, scope)
+        self._one_of(node, scope)
 
-    def _case(self, node: Node, scope: Scope) -> None:
-        branches = [scope.copy()]
-        for item in node.named_children:
-            if item.type != "case_item":
-                self._text(item, scope)
-                continue
-            end = next(at for at, child in enumerate(item.children) if child.type == ")")
-            for pattern in item.children[:end]:
-                self._text(pattern, scope)
-            branches.append(scope.copy())
-            self._statements(item.children[end + 1 :], branches[-1])
-        scope.merge(*branches)
+    def _in_case(self, node: Node, scope: Scope) -> None:
+        """The word or a pattern of `case`."""
+        if node.parent is None or not node.parent.type.startswith("case_"):
+            raise UnreadableError("its syntax is not understood")
+        self._text(node, scope)
 
     def _function(self, node: Node, scope: Scope) -> None:
         body = node.children[-1]
@@ -894,27 +887,6 @@ def _quoted(word: Word) -> str:
 
 
 _NOTHING = parse("")
-_RUNS: dict[str, Callable[[Reader, Node, Scope], None]] = {
-    "comment": Reader._comment,
-    "redirected_statement": Reader._redirected_statement,
-    "file_redirect": Reader._cat,
-    "list": Reader._list,
-    "pipeline": Reader._pipeline,
-    "subshell": Reader._subshell,
-    "compound_statement": Reader._compound,
-    "negated_command": Reader._negated,
-    "if_statement": Reader._branches,
-    "while_statement": Reader._branches,
-    "for_statement": Reader._for,
-    "c_style_for_statement": Reader._c_for,
-    "case_statement": Reader._case,
-    "function_definition": Reader._function,
-    "test_command": Reader._test,
-    "declaration_command": Reader._declaration,
-    "unset_command": Reader._declaration,
-    "variable_assignment": Reader._assignments,
-    "variable_assignments": Reader._assignments,
-}
 _TEXTS: dict[str, Callable[[Reader, Node, Scope, bool], str]] = {
     **dict.fromkeys(("word", "number", "variable_name", "test_operator"), Reader._leaf),
     **dict.fromkeys(("special_variable_name", "file_descriptor", "string_content"), Reader._leaf),
@@ -931,4 +903,26 @@ _TEXTS: dict[str, Callable[[Reader, Node, Scope, bool], str]] = {
     "brace_expression": lambda reader, node, _scope, _quoted: reader._raw(node),
     "array": Reader._items,
     "subscript": Reader._items,
+}
+_RUNS: dict[str, Callable[[Reader, Node, Scope], None]] = {
+    **dict.fromkeys(_TEXTS, Reader._in_case),
+    "comment": Reader._comment,
+    "redirected_statement": Reader._redirected_statement,
+    "file_redirect": Reader._cat,
+    "list": Reader._list,
+    "pipeline": Reader._pipeline,
+    "subshell": Reader._subshell,
+    "compound_statement": Reader._compound,
+    "negated_command": Reader._negated,
+    "if_statement": Reader._branches,
+    "while_statement": Reader._branches,
+    "for_statement": Reader._for,
+    "c_style_for_statement": Reader._c_for,
+    "case_statement": Reader._branches,
+    "function_definition": Reader._function,
+    "test_command": Reader._test,
+    "declaration_command": Reader._declaration,
+    "unset_command": Reader._declaration,
+    "variable_assignment": Reader._assignments,
+    "variable_assignments": Reader._assignments,
 }

@@ -7,23 +7,22 @@ import json
 import os.path
 import re
 import tomllib
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import code
-from .effects import NOWHERE, Effects
-from .places import host_of
+from .effects import CallFiles, Effects
 from .programs import without_strings
-from .reading import Act, Command
+from .reader import Scope
+from .reading import Command
 from .words import UNKNOWN, Word
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from .programs import Programs
-    from .reader import Reader, Scope
-    from .reading import Reading
+    from .reader import Reader
 
 MOST_STRINGS = 400
 """Strings of a call that are looked at for paths and URLs."""
@@ -67,7 +66,7 @@ def read(name: str, arguments: Mapping[str, Any], reader: Reader, programs: Prog
     kind = "" if _SERVER.fullmatch(name) else _table()["names"].get(name.lower(), "")
     if base := _first(arguments, _table()["directories"]):
         scope.cwds = (os.path.normpath(os.path.join(scope.cwds[0], os.path.expanduser(base))),)
-    tool = _Tool(name, kind, arguments, reader, programs, scope)
+    tool = _Tool(kind, arguments, programs, reader, Command([Word(name)], name, scope.cwds))
     if kind not in _table()["kinds"]:
         tool.generic()
         return
@@ -91,34 +90,22 @@ def _first(arguments: Mapping[str, Any], names: list[str], default: str = "") ->
     return next((arguments[one] for one in names if isinstance(arguments.get(one), str)), default)
 
 
-@dataclass(slots=True)
-class _Tool:
+class _Tool(Effects):
     """A call of a tool, of which `_READS` names the method by the tool's kind."""
 
-    tool: str
-    kind: str
-    arguments: Mapping[str, Any]
-    reader: Reader
-    programs: Programs
-    scope: Scope
+    def __init__(
+        self, kind: str, arguments: Mapping[str, Any], files: CallFiles, reader: Reader, command: Command
+    ) -> None:
+        super().__init__(files, reader, command, Scope(command.cwds))
+        self.tool, self.kind, self.arguments = command.name, kind, arguments
 
-    @property
-    def reading(self) -> Reading:
-        """What was read of the call."""
-        return self.reader.reading
-
-    def act(self, kind: str, path: str, detail: str = "") -> str:
-        """Note an act on a file. Returns its path."""
+    def act(self, kind: str, word: Word | str, detail: str = "") -> None:
+        """Note an act on a file, whose path may begin with a tilde."""
+        path = word if isinstance(word, str) else word.text
         path = re.sub(r"^(?:~(?=/|$)|\$HOME)", lambda _: self.reader.home, path.replace("\0", "\ufffd"))
-        target = self.programs.places.target(os.path.expanduser(path), self.scope.cwds[0], glob="*" in path)
-        self.reading.acts.append(Act(kind, target, None, detail))
-        return target.path
+        super().act(kind, Word(os.path.expanduser(path), "*" in path), detail)
 
-    def bare(self, kind: str, detail: str = "") -> None:
-        """Note an act without a path."""
-        self.reading.acts.append(Act(kind, NOWHERE, None, detail))
-
-    def run(self, values: list[Any]) -> None:
+    def on_shell(self, values: list[Any]) -> None:
         """A shell text, a list of words, or a patch."""
         if any(self.arguments.get(name) == value for name, value in _ESCALATES):
             self.bare("escalate")
@@ -155,9 +142,9 @@ class _Tool:
         """Python code."""
         command = Command([Word("python3")], "python3", self.scope.cwds)
         for text in _strings(values):
-            code.note(Effects(self.programs, self.reader, command, self.scope), "python", text)
+            code.note(Effects(self.files, self.reader, command, self.scope), "python", text)
 
-    def files(self, values: list[Any]) -> None:
+    def on_files(self, values: list[Any]) -> None:
         """Files are read, deleted or moved."""
         kind = "read" if self.kind == "grep" else self.kind
         if kind == "delete" and ("dir" in self.tool.lower() or self.arguments.get("recursive") is True):
@@ -173,9 +160,9 @@ class _Tool:
             self.act("read", values[0])
             return
         edits = self.kind != "write"
-        path = self.act("write", values[0], "edit" if edits else "tool")
         text = UNKNOWN if edits else _first(self.arguments, _table()["contents"], UNKNOWN)
-        self.programs.texts[path] = text
+        self.act("write", values[0], "edit" if edits else "tool")
+        self.keep(Word(os.path.expanduser(values[0])), text)
         given = [self.arguments[name] for name in _table()["contents"] if name in self.arguments]
         new = [text for one in given for text in ([one] if isinstance(one, str) else _strings(one))]
         self.act("memory", values[0], "\n".join(new) if edits else text)
@@ -213,17 +200,11 @@ class _Tool:
         """A URL is asked for."""
         for text in _strings(values):
             for url in _URL.findall(text) or ([] if " " in text else [text]):
-                self._url(url)
-
-    def _url(self, url: str) -> None:
-        if url.lower().startswith("file:"):
-            self.act("read", re.sub(r"^file:/+(?:localhost/)?", "/", url, flags=re.IGNORECASE))
-        else:
-            self._connect(url)
-            self.bare("content", url)
-
-    def _connect(self, host: str) -> None:
-        self.reading.acts.append(Act("connect", host_of(host), None, "tool"))
+                if url.lower().startswith("file:"):
+                    self.act("read", re.sub(r"(?i)^file:/+(?:localhost/)?", "/", url))
+                else:
+                    self.host("connect", url, "tool")
+                    self.bare("content", url)
 
     def generic(self) -> None:
         """A tool that is not known: paths, URLs and commands in its arguments, however deep."""
@@ -241,7 +222,7 @@ class _Tool:
             elif _URL.search(text):
                 self.fetch([text])
             elif name in {"host", "hostname", "server"} and " " not in text:
-                self._connect(text)
+                self.host("connect", text, "tool")
             elif _is_path(name, text):
                 self.act(kind, text, "tool")
             elif name in {"content", "text", "body", "data", "message"}:
@@ -249,8 +230,8 @@ class _Tool:
 
 
 _READS: dict[str, Callable[[_Tool, list[Any]], object]] = {
-    **dict.fromkeys(("shell", "other-shell"), _Tool.run),
-    **dict.fromkeys(("read", "grep", "delete", "move"), _Tool.files),
+    **dict.fromkeys(("shell", "other-shell"), _Tool.on_shell),
+    **dict.fromkeys(("read", "grep", "delete", "move"), _Tool.on_files),
     **dict.fromkeys(("write", "edit"), _Tool.write),
     "typing": _Tool.typed,
     "python": _Tool.python,
