@@ -9,13 +9,12 @@ import ast
 import functools
 import re
 import textwrap
-import tomllib
 import warnings
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from pydantic import BaseModel, BeforeValidator
 
+from .names import data
 from .words import DEFENDED, OPEN, PLAIN, UNKNOWN, Word, unknown
 
 if TYPE_CHECKING:
@@ -69,7 +68,7 @@ class _Table(BaseModel):
 @functools.cache
 def _table() -> tuple[_Table, re.Pattern[str]]:
     """The table, and the pattern of calls in other languages than Python."""
-    made = _Table.model_validate(tomllib.loads(Path(__file__).with_name("calls.toml").read_text(encoding="utf-8")))
+    made = _Table.model_validate(data("calls"))
     return made, re.compile(_CALL.replace("{}", made.others.pattern), re.DOTALL)
 
 

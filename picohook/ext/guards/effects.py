@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from .reading import Command, Redirect
 
 MOST_ACTS = 2_000
-NOWHERE = Target("", "", "")
+NOWHERE = Target("", "")
 FETCHERS = named("fetchers")
 """Programs whose output somebody else writes."""
 _SAVERS = frozenset(("curl", "wget"))

@@ -1,4 +1,4 @@
-"""The names of the packs, and lists of names."""
+"""The names of the packs, and the data beside the code."""
 
 from __future__ import annotations
 
@@ -13,16 +13,11 @@ ALL = (*USUAL, "packages", "cloud")
 
 
 @functools.cache
-def _lists() -> dict[str, Any]:
-    with Path(__file__).with_name("lists.toml").open("rb") as file:
-        return tomllib.load(file)
+def data(name: str) -> dict[str, Any]:
+    """A file of data beside the code, such as `lists`. Raises `OSError` or `ValueError` if it cannot be read."""
+    return tomllib.loads((Path(__file__).parent / f"{name}.toml").read_text(encoding="utf-8"))
 
 
 def listed(name: str) -> frozenset[str]:
     """The names of a list in `lists.toml`."""
-    return frozenset(_lists()[name])
-
-
-def pairs(name: str) -> dict[str, str]:
-    """A table of `lists.toml`."""
-    return dict(_lists()[name])
+    return frozenset(data("lists")[name])

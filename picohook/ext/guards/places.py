@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import ipaddress
 import os.path
 import re
 import socket
-import tomllib
 import unicodedata
-from pathlib import Path
 from typing import NamedTuple
 
+from .names import data
 from .words import DEFENDED, OPEN, PLAIN, UNKNOWN, unknown
 
 _TOP = frozenset(("/Users", "/home", "/mnt", "/media", "/data", "/workspace"))
@@ -34,7 +34,6 @@ class Target(NamedTuple):
     """Absolute, with links followed; a host's name for a host."""
     place: str
     """See `Places.place`; for a host `remote`, `local`, `metadata` or `unknown`."""
-    shown: str
     glob: bool = False
 
 
@@ -48,26 +47,19 @@ class Places:
         """Whether the project is no project: everything is below it."""
         if self.wide:
             self.project = os.path.realpath(cwd)
-        self._cache: dict[tuple[str, str, bool], str] = {}
+        self._found = functools.cache(self._find)
 
     def real(self, path: str, cwd: str, *, link: bool = False) -> str:
         """The absolute path. `link`: the last part itself, even if it is a link."""
-        key = (path, cwd, link)
-        found = self._cache.get(key)
-        if found is None:
-            whole = os.path.join(cwd, path)
-            plain = os.path.normpath(whole)
-            if _is_null(plain):
-                found = plain  # what it leads to is this process's own
-            else:
-                try:
-                    found = self._followed(path, whole, link=link)
-                except (OSError, ValueError):  # a link that may not be read
-                    found = plain
-            if found.startswith("//"):
-                found = found[1:]
-            self._cache[key] = found
-        return found
+        return self._found(path, cwd, link)
+
+    def _find(self, path: str, cwd: str, link: bool) -> str:
+        whole = os.path.join(cwd, path)
+        found = os.path.normpath(whole)
+        if not _is_null(found):  # what that leads to is this process's own
+            with contextlib.suppress(OSError, ValueError):  # a link that may not be read
+                found = self._followed(path, whole, link=link)
+        return found[1:] if found.startswith("//") else found
 
     @staticmethod
     def _followed(path: str, whole: str, *, link: bool) -> str:
@@ -83,20 +75,17 @@ class Places:
         """Returns the file of this name, seen from this directory."""
         text = text.removeprefix("file://")
         if _is_null(text):
-            return Target(text, "null", text)
-        if "\0" in text or (not text.startswith("/") and (UNKNOWN in cwd or OPEN in cwd)):
-            return Target(text, "unknown", text, glob)
-        if OPEN in text or (UNKNOWN in text and not self._is_named(text)):
-            return Target(text, "unknown", text, glob)
+            return Target(text, "null")
+        head, mark, _ = text.partition(UNKNOWN)
+        # enough is known before the unknown part: `/tmp/x-?`, and not `?/x` or `/?`
+        named = not mark or (head.rpartition("/")[2] and UNKNOWN not in text.rpartition("/")[0])
+        lost = not text.startswith("/") and (UNKNOWN in cwd or OPEN in cwd)
+        if "\0" in text or OPEN in text or lost or not named:
+            return Target(text, "unknown", glob)
         if DEFENDED in text:
-            return Target(text, "defended", text, glob)
+            return Target(text, "defended", glob)
         path = self.real(text, cwd, link=link)
-        return Target(path, self.place(path, glob=glob), text, glob)
-
-    def _is_named(self, text: str) -> bool:
-        """Whether the unknown part stands behind enough that is known: `/tmp/x-?`, and not `?/x` or `/?`."""
-        head = text.partition(UNKNOWN)[0]
-        return bool(head.rpartition("/")[2]) and UNKNOWN not in text.rpartition("/")[0]
+        return Target(path, self.place(path, glob=glob), glob)
 
     def place(self, path: str, *, glob: bool = False) -> str:
         """Where an absolute path is: as `places.toml` has it, or `root`: the file system's, or above home or the project."""
@@ -117,8 +106,7 @@ class Places:
 
 @functools.cache
 def _patterns() -> re.Pattern[str]:
-    document: dict[str, str] = tomllib.loads(Path(__file__).with_name("places.toml").read_text(encoding="utf-8"))
-    return re.compile("|".join(f"(?P<{name.replace('-', '_')}>{pattern})" for name, pattern in document.items()))
+    return re.compile("|".join(f"(?P<{name.replace('-', '_')}>{pattern})" for name, pattern in data("places").items()))
 
 
 def _is_null(path: str) -> bool:
@@ -137,7 +125,7 @@ def host_of(text: str) -> Target:
     name = (
         rest[1:].partition("]")[0] if rest.startswith("[") else rest.partition(":")[0] if rest.count(":") <= 1 else rest
     )
-    return Target(name, _host_place(name), text)
+    return Target(name, _host_place(name))
 
 
 def _host_place(name: str) -> str:
@@ -160,10 +148,8 @@ def _host_place(name: str) -> str:
 def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     """The address, in any spelling that libc knows."""
     try:
-        return ipaddress.ip_address(text)
-    except ValueError:
-        numbers = re.fullmatch(r"\d[0-9a-fx.]*", text)
-    try:
-        return ipaddress.IPv4Address(socket.inet_aton(text)) if numbers else None
+        if ":" in text:
+            return ipaddress.ip_address(text)
+        return ipaddress.IPv4Address(socket.inet_aton(text)) if re.fullmatch(r"\d[0-9a-fx.]*", text) else None
     except (OSError, ValueError):
         return None

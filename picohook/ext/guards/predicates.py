@@ -8,7 +8,7 @@ import subprocess
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from .names import listed, pairs
+from .names import data, listed
 from .rows import row_of
 from .words import unknown
 
@@ -37,7 +37,7 @@ _CREDENTIALS = re.compile(
     r"(?i)(?:-H)?(?:[\w-]*auth[\w-]*|[\w-]*(?:token|key)[\w-]*|private-token|cookie)\s*:|.*bearer|[^/:]+:[^/]\S*$|-u"
 )
 _FOR_CREDENTIALS = frozenset(("-u", "--user", "-H", "--header", "--oauth2-bearer"))
-_HOSTS = pairs("hosts-of-variables")
+_HOSTS: dict[str, str] = data("lists")["hosts-of-variables"]
 """The hosts to which a variable of a service may go."""
 _PLAIN_WORDS = listed("plain-words")
 _ELSEWHERE = re.compile(
@@ -163,7 +163,7 @@ def leaves(case: Case) -> bool:
     return any(one and one is not here and any(here in word.inside for word in one.words) for one in away)
 
 
-def reaches_out(case: Case) -> bool:
+def _reaches_out(case: Case) -> bool:
     """Whether a command connects to another machine."""
     return any(act.kind in {"connect", "send"} and act.target.place in _AWAY for act in case.own())
 
@@ -171,12 +171,12 @@ def reaches_out(case: Case) -> bool:
 def reads_files(case: Case) -> bool:
     """Whether the code that sends something also reads files."""
     reads = any(act.kind in {"read", "environment"} or act.target.place == "unknown" for act in case.own())
-    return reads and reaches_out(case)
+    return reads and _reaches_out(case)
 
 
 def carries_data(case: Case) -> bool:
     """Whether a request to another machine has the output of a command that reads something in its words."""
-    for word in case.words if reaches_out(case) else ():
+    for word in case.words if _reaches_out(case) else ():
         names = {one.name for one in word.inside if not one.wraps}
         if not _AUTHORIZATION.match(word.text) and (
             names - _PLAIN_WORDS or ("://" in word.text and names & {"cat", "base64", "head", "tail", "git"})
@@ -238,7 +238,7 @@ def not_local_delete(case: Case) -> bool:
     """Whether a request that deletes goes to another machine, or to a local store of documents. Other commands always count."""
     if case.command is None or case.command.name != "curl":
         return True
-    return any(":9200" in text or ":5984" in text for text in case.operands) or reaches_out(case)
+    return any(":9200" in text or ":5984" in text for text in case.operands) or _reaches_out(case)
 
 
 def deletes_by_name(case: Case) -> bool:
@@ -254,13 +254,6 @@ def deletes_by_name(case: Case) -> bool:
     return any(map(_VERBS.fullmatch, case.operands[:3]))
 
 
-def ends_guard(case: Case) -> bool:
-    """Whether `kill` gets the process of picohook or of an agent."""
-    lines = [one.line for word in case.words for one in word.inside]
-    ours = re.compile(r"\S*(?:pgrep|pidof|ps|grep|cat) .*(?:picohook|claude|codex|gemini|copilot)")
-    return any(map(ours.match, lines))
-
-
 def not_loaded(case: Case) -> bool:
     """Whether what is read is shown: not if it only becomes variables, by `export $(...)`."""
     exports = [one for one in case.reading.commands if one.name == "export"]
@@ -270,8 +263,8 @@ def not_loaded(case: Case) -> bool:
 BY_NAME: dict[str, Callable[[Case], bool]] = {
     function.__name__.replace("_", "-"): function
     for function in (
-        *(unclean, to_main, loses_work, leaves, reaches_out, reads_files, carries_data, sent_secret, shown_secret),
-        *(named_secret, outside, not_local_delete, deletes_by_name, ends_guard, not_loaded),
+        *(unclean, to_main, loses_work, leaves, reads_files, carries_data, sent_secret, shown_secret),
+        *(named_secret, outside, not_local_delete, deletes_by_name, not_loaded),
     )
 }
 """The conditions, by their names in packs."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from . import code
 from .effects import FETCHERS, CallFiles, Effects, is_fetched
 from .listing import filled, listed
-from .names import listed as named, pairs
+from .names import data, listed as named
 from .reading import Feed
 from .rows import RUNS, has, row_of, split, table
 from .words import UNKNOWN, Word, unknown
@@ -32,7 +32,7 @@ _MARKED = frozenset(("-I", "--replace"))
 _SHELLS = frozenset(("sh", "zsh"))
 _ASSIGNED = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 _INPUT = re.compile(r"/{1,2}(?:proc/self/root/)*(?:dev/(?:stdin$|fd/)|proc/self/fd/)")
-_ENDINGS = pairs("endings")
+_ENDINGS: dict[str, str] = data("lists")["endings"]
 
 
 class Programs(CallFiles):
@@ -115,7 +115,7 @@ class Started(Effects):
         """It starts with this variable of its own."""
         self.bare("variable", f"{name}={value}")
         if name in _GIT_VARIABLES:
-            self._program(value)
+            self.do_program(None, [Word(value)])
         elif name in {"PATH", "LD_PRELOAD", "BASH_ENV", "ENV", "PROMPT_COMMAND"}:
             probe = replace(self.scope, variables={}, odd="")
             self.reader.assign(name, value, probe)
@@ -253,17 +253,13 @@ class Started(Effects):
 
     do_eval = do_line
 
-    def do_program(self, _step: Step, words: list[Word]) -> None:
+    def do_program(self, _step: Step | None, words: list[Word]) -> None:
         """Settings name programs that git or ssh runs."""
         for word in words:
-            self._program(word.text)
-
-    def _program(self, text: str) -> None:
-        if text in _HARMLESS_EDITORS:
-            return
-        if not text.startswith(("ssh ", "less", "cat", "true", "false", "vim", "nano", "code ", "delta")):
-            self.bare("git-runs", text)
-        self.shell(Word(text.replace("%S", "")))
+            if word.text not in _HARMLESS_EDITORS:
+                if not word.text.startswith(("ssh ", "less", "cat", "true", "false", "vim", "nano", "code ", "delta")):
+                    self.bare("git-runs", word.text)
+                self.shell(replace(word, text=word.text.replace("%S", "")))
 
     def do_code(self, step: Step, words: list[Word]) -> None:
         """Each word is code."""

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import functools
 import re
-import tomllib
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, model_validator
 
-from .names import listed
+from .names import data, listed
 from .words import Word
 
 if TYPE_CHECKING:
@@ -149,9 +147,7 @@ class Row(BaseModel):
 @functools.cache
 def table() -> Mapping[str, Row]:
     """The rows, by the programs' names, and by names with subcommands. Raises `ValueError` if one has a mistake."""
-    document: dict[str, dict[str, Any]] = tomllib.loads(
-        Path(__file__).with_name("programs.toml").read_text(encoding="utf-8")
-    )
+    document: dict[str, dict[str, Any]] = data("programs")
     parents = {name.partition(" ")[0] for name in document if " " in name}
     made = {
         name: {**document[keys["same_as"]], "name": keys["same_as"]} if "same_as" in keys else {"name": name, **keys}
