@@ -12,7 +12,7 @@ import typer
 
 from picohook.cli import params as given
 from picohook.config import load
-from picohook.config.syntax.limits import MOST_DEPTH, MOST_VALUES
+from picohook.config.syntax import MOST_DEPTH, MOST_VALUES
 from picohook.errors import ConfigError, TrustError
 from picohook.ext.record import reader
 from picohook.ext.record.format import VERSION
