@@ -48,13 +48,11 @@ class PicohookInterceptor:
         meta = Meta(agent_id=context["agent"]["id"], session_key=context["session"]["id"], source="agent_hooks")
         return await getattr(self, f"_{context['interception_point']}")(context, meta)  # type: ignore[no-any-return]
 
-    async def _agent_startup(self, context: AgentContext, meta: Meta) -> Verdict:
-        del context
+    async def _agent_startup(self, _: AgentContext, meta: Meta) -> Verdict:
         self._host.emit("session_start", {"SessionKey": meta.session_key, "Messages": []}, meta=meta)
         return Verdict.allow()
 
-    async def _agent_shutdown(self, context: AgentContext, meta: Meta) -> Verdict:
-        del context
+    async def _agent_shutdown(self, _: AgentContext, meta: Meta) -> Verdict:
         await self._host.emit_and_wait("session_end", {"SessionKey": meta.session_key, "Messages": []}, meta=meta)
         self._host.forget(meta.session_key)
         return Verdict.allow()

@@ -126,11 +126,8 @@ class PicohookHooks:
             decided.operation.ended()
             self._host.emit("tool_exec_skipped", {"Tool": decided.call.tool, "Reason": why}, about=decided.call)
 
-    async def _answer(
-        self, answer: Callable[[Input], Awaitable[Output]], event: Any, tool_use_id: str | None, context: Any
-    ) -> Any:
+    async def _answer(self, answer: Callable[[Input], Awaitable[Output]], event: Any, *_: Any) -> Any:
         """Answer a callback. If a hook ends the turn, or its decision has no form here, the agent stops and says why."""
-        del tool_use_id, context
         if event["hook_event_name"] == "PreToolUse":
             self._gate.open(event["tool_use_id"])
         try:
@@ -247,7 +244,7 @@ class PicohookHooks:
         if identity not in self._given:
             return PermissionResultDeny(message="hooks were not asked about this call")
         event = {**self._given[identity], "tool_input": changed}
-        output = await self._answer(partial(self._before_tool, permitted=True), event, None, None)
+        output = await self._answer(partial(self._before_tool, permitted=True), event)
         own = output.get("hookSpecificOutput", {})
         if own.get("permissionDecision") is not None:
             ends = output.get("continue_") is False

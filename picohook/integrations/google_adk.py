@@ -124,9 +124,8 @@ class PicohookPlugin(BasePlugin):
         if run is not None:
             await run.__aexit__(None if error is None else type(error), error, None)
 
-    def _abandon(self, invocation_id: str, task: asyncio.Task[Any]) -> None:
+    def _abandon(self, invocation_id: str, _: asyncio.Task[Any]) -> None:
         """End the turn of a run that was cancelled. ADK tells plugins of every other end."""
-        del task
         if invocation_id in self._runs:
             self._host.begin_task(partial(self._end, invocation_id, asyncio.CancelledError()))
 
@@ -148,8 +147,7 @@ class PicohookPlugin(BasePlugin):
 
     # Models and tools are wrapped just before they are used.
 
-    async def before_agent_callback(self, *, agent: BaseAgent, callback_context: CallbackContext) -> None:
-        del callback_context
+    async def before_agent_callback(self, *, agent: BaseAgent, **_: Any) -> None:
         refuse_agent(agent, self._unguarded)
 
     async def before_model_callback(self, *, callback_context: CallbackContext, llm_request: LlmRequest) -> None:
@@ -161,19 +159,15 @@ class PicohookPlugin(BasePlugin):
         _wrap(await agent.canonical_model_async(callback_context), "generate_content_async", _generate)
         _ASKING.set(_Asking(llm_request, run, self.agent_id_of(callback_context)))
 
-    async def after_model_callback(self, *, callback_context: CallbackContext, llm_response: LlmResponse) -> None:
+    async def after_model_callback(self, *, callback_context: CallbackContext, **_: Any) -> None:
         """Refuse the answer of a model that is not the agent's. Raises `PicohookError`."""
-        del llm_response
         asking = _ASKING.get()
         if asking is not None and not asking.asked:
             raise PicohookError(
                 f"{callback_context.agent_name}: another model than the agent's was asked, and no hook: set the agent's `model`"
             )
 
-    async def before_tool_callback(
-        self, *, tool: BaseTool, tool_args: dict[str, Any], tool_context: ToolContext
-    ) -> None:
-        del tool_args
+    async def before_tool_callback(self, *, tool: BaseTool, tool_context: ToolContext, **_: Any) -> None:
         self.run_of(tool_context)
         refuse_tool(tool, self._unguarded)
         _wrap(tool, "run_async", partial(_run_tool, tool))
@@ -299,6 +293,5 @@ async def _run_other(own: ToolCall, tool_context: ToolContext) -> Any:
 class _AddedTool(BaseTool):
     """A tool that a hook added. The hook answers its calls."""
 
-    async def run_async(self, *, args: dict[str, Any], tool_context: ToolContext) -> Any:
-        del args, tool_context
+    async def run_async(self, **_: Any) -> Any:
         return {"error": f"unknown tool {self.name}"}  # no hook answered the call

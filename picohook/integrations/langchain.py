@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 
     from langchain.agents.middleware.types import ModelRequest, ToolCallRequest
-    from langgraph.runtime import Runtime
 
     from .. import Decision, Host, Outcome, ToolCall
 
@@ -81,23 +80,20 @@ class PicohookMiddleware(AgentMiddleware[PicohookState, Any, Any]):
 
     # The turn.
 
-    async def abefore_agent(self, state: PicohookState, runtime: Runtime[Any]) -> dict[str, Any]:
-        del runtime
+    async def abefore_agent(self, state: PicohookState, *_: Any) -> dict[str, Any]:
         turn_id = uuid4().hex
         prompt = next((message.text for message in reversed(state["messages"]) if message.type == "human"), "")
         await self._run(turn_id, prompt).__aenter__()
         return {"picohook_turn": turn_id}
 
-    def before_agent(self, state: PicohookState, runtime: Runtime[Any]) -> dict[str, Any]:
+    def before_agent(self, *_: Any) -> dict[str, Any]:
         """Refuse a synchronous run. Raises `PicohookError`."""
-        del state, runtime
         raise PicohookError(
             "PicohookMiddleware cannot ask hooks in `invoke` or `stream`: write `await agent.ainvoke(...)` or"
             " `async for chunk in agent.astream(...)`"
         )
 
-    async def aafter_agent(self, state: PicohookState, runtime: Runtime[Any]) -> None:
-        del runtime
+    async def aafter_agent(self, state: PicohookState, *_: Any) -> None:
         run = self._runs.pop(state.get("picohook_turn", ""), None)
         if run is not None:
             await run.__aexit__(None, None, None)

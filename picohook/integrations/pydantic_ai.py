@@ -125,17 +125,15 @@ class Picohook(AbstractCapability[AgentDepsT]):
         run.defers = _DEFERS.get()
         return replace(self, _run=run)
 
-    async def wrap_run(self, ctx: RunContext[AgentDepsT], *, handler: WrapRunHandler) -> AgentRunResult[Any]:
-        del ctx
+    async def wrap_run(self, _: RunContext[AgentDepsT], *, handler: WrapRunHandler) -> AgentRunResult[Any]:
         async with self._running as run:
             with having(_AROUND, run):
                 return await handler()
 
     async def wrap_output_process(
-        self, ctx: RunContext[AgentDepsT], *, output_context: OutputContext, output: Any, handler: Any
+        self, _: RunContext[AgentDepsT], *, output_context: OutputContext, output: Any, handler: Any
     ) -> Any:
         """Ask hooks about an output function as about a tool."""
-        del ctx
         if not output_context.has_function:
             return await handler(output)
         called = output_context.tool_call

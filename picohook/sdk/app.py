@@ -12,7 +12,6 @@ from .serving import Server
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from types import FrameType
     from typing import Any
 
     from .base import Call
@@ -184,8 +183,7 @@ def _stop_on_signals() -> None:
     """Raise `_Stopped` in the main thread on SIGTERM and SIGINT. A second signal ends the process at once."""
     import signal  # a test in memory does not need it
 
-    def stop(number: int, frame: FrameType | None) -> None:
-        del frame
+    def stop(number: int, _: object) -> None:
         signal.signal(number, signal.SIG_DFL)
         raise _Stopped
 
