@@ -7,7 +7,7 @@ from ...extension import Command, Extension, Lazy, Option
 extension = Extension(
     name="guards",
     uses=("vendors",),
-    public=("judge",),
+    public=("judge", "names"),
     tables={"guards": Lazy("picohook.ext.guards.table:GuardsTable")},
     commands={
         "guard": Command(

@@ -21,3 +21,15 @@ def data(name: str) -> dict[str, Any]:
 def listed(name: str) -> frozenset[str]:
     """The names of a list in `lists.toml`."""
     return frozenset(data("lists")[name])
+
+
+@functools.cache
+def secrets() -> tuple[str, ...]:
+    """Patterns of what looks like a secret in a text: those of the list, and those of the rule `secrets.write-down`."""
+    rules = data("packs/secrets")["rule"]
+    return (*data("lists")["secrets"], next(rule["detail"] for rule in rules if rule["id"] == "secrets.write-down"))
+
+
+def secret_name() -> str:
+    """The pattern of names whose values are secrets."""
+    return "|".join(data("lists")["secret-names"])

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from ...config.problems import Problems
 
 HOOK: Lazy[Any] = Lazy("picohook.ext.guards.hook:GuardsHook")
+SHADOW = "guards-shadow"
+"""The hook of the packs in shadow."""
 CANARY = Canary(tool="bash", arguments={"command": "rm -rf /"})
 
 
@@ -36,30 +38,44 @@ class _Guarding(BaseModel):
 class GuardsTable(_Guarding, Table):
     """Guards: rules about tool calls, which read a call as the shell, the file system or the network would."""
 
+    shadow: tuple[str, ...] = Field(
+        default=(), description="Packs in shadow: what they would decide is noted, and they decide nothing."
+    )
     rule: tuple[dict[str, JsonValue], ...] = Field(default=(), description="Rules of your own, as packs have them.")
 
     def apply(self, config: Config, problems: Problems) -> Config:
         try:
             from .judge import Judge
 
-            Judge(self.packs, allow=self.allow, undecided=self.undecided, own=self.rule)
+            Judge((*self.packs, *self.shadow), allow=self.allow, undecided=self.undecided, own=self.rule)
         except PicohookError as error:
             problems.add("guards", str(error))
-        if "guards" in config.key_paths:
-            problems.add("guards", "a hook is named guards, too", "rename the hook")
-        spec = GuardsSpec(
+        common: dict[str, Any] = {
+            "stages": ("before_tool",),
+            "observe": ("session_end",),
+            "allow": self.allow,
+            "source": str(config.path),
+            "dir": str(config.project),
+        }
+        decides = GuardsSpec(
+            **common,
             name="guards",
-            stages=("before_tool",),
-            observe=("session_end",),
             on_failure=OnFailure.DENY,
             guard=True,
-            **self.model_dump(exclude={"rule"}),
+            packs=self.packs,
+            undecided=self.undecided,
             rules=self.rule,
-            source=str(config.path),
-            dir=str(config.project),
             canary=CANARY if "shell" in self.packs else None,
         )
-        return replace(config, hooks=(*config.hooks, spec), key_paths={**config.key_paths, "guards": "guards"})
+        hooks: list[HookSpec] = [decides]
+        if self.shadow:
+            in_shadow: Any = GuardsSpec.with_keys(("mode",))
+            hooks.append(in_shadow(**common, name=SHADOW, packs=self.shadow, undecided="continue", mode="shadow"))
+        for hook in hooks:
+            if hook.name in config.key_paths:
+                problems.add("guards", f"a hook is named {hook.name}, too", "rename the hook")
+        places = {hook.name: "guards" for hook in hooks}
+        return replace(config, hooks=(*config.hooks, *hooks), key_paths={**config.key_paths, **places})
 
 
 class GuardsSpec(_Guarding, HookSpec):

@@ -6,7 +6,7 @@ from ...extension import Command, Extension, Lazy
 
 extension = Extension(
     name="history",
-    uses=("vendors",),
+    uses=("guards", "vendors"),
     public=("command", "redact", "transcripts"),
     commands={
         "history": Command(

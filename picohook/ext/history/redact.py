@@ -1,22 +1,16 @@
-"""Replaces secrets in text that is printed or written."""
+"""Replaces secrets in text that is printed or written, by the guards' own lists."""
 
 from __future__ import annotations
 
 import re
 from typing import Any
 
+from ..guards import names
+
 HIDDEN = "[secret]"
-_NAMED = r"(?:api[-_]?key|access[-_]?key|secret|token|passw(?:or)?d|passphrase|private[-_]?key|credentials?)"
-_SECRETS = re.compile(
-    r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)"
-    r"|\b(?:AKIA|ASIA)[A-Z0-9]{16}\b|\bgh[pousr]_\w{20,}|\bgithub_pat_\w{20,}|\bglpat-[\w-]{20,}|\bnpm_\w{30,}"
-    r"|\bsk-[\w-]{16,}|\bxox[abeoprs]-[\w-]{10,}|\bAIza[\w-]{30,}|\bhf_\w{30,}|\b[rs]k_(?:live|test)_\w{16,}"
-    r"|\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*"
-    r"|(?<=://)[^\s:/@'\"]*:[^\s/@'\"]+(?=@)"
-    r"|(?i:(?<=bearer )|(?<=authorization: basic ))[\w.~+/=-]{8,}"
-    rf"|(?i:(?<![a-z])(?P<name>[\w.-]*{_NAMED}[\w-]*[\"']?\s*[:=]\s*[\"']?))(?P<value>[^\s\"'&;,]{{4,}})",
-    re.DOTALL,
-)
+_NAMED = rf"[\w.-]*(?:{names.secret_name()})"
+_ASSIGNED = rf"(?i:(?<![a-z])(?P<name>{_NAMED}[\w-]*[\"']?\s*[:=]\s*[\"']?))(?P<value>[^\s\"'&;,]{{4,}})"
+_SECRETS = re.compile("|".join((*names.secrets(), _ASSIGNED)))
 
 
 def redacted(value: Any) -> Any:
@@ -31,4 +25,4 @@ def redacted(value: Any) -> Any:
 
 
 def _hides(name: str, value: Any) -> bool:
-    return isinstance(value, str) and bool(value) and re.fullmatch(rf"(?i)[\w.-]*{_NAMED}", name) is not None
+    return isinstance(value, str) and bool(value) and re.fullmatch(f"(?i){_NAMED}", name) is not None

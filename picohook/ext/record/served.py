@@ -18,6 +18,7 @@ from ...model.stages import STAGES
 from ...protocol.codec import decode_own, encode
 from ...wire import words
 from ..nats.answers import answer_of
+from ..vendors import dialogue
 
 if TYPE_CHECKING:
     from ...blocking import BlockingHost
@@ -74,6 +75,7 @@ def main() -> None:
     ):
 
         def answer(request: dict[str, Any]) -> None:
+            dialogue.CURRENT.set(dialogue.Dialogue("", asks=True, cwd=os.getcwd()))  # what would be asked is no denial
             try:
                 said = {"result": _result(host, spec.name, request["method"], request.get("params") or {})}
             except HookError as error:

@@ -136,6 +136,27 @@ async def test_a_filter_holds_in_shadow_too(judge):
     assert outcome.trail[0].skipped
 
 
+@pytest.mark.parametrize(
+    ("command", "would"),
+    [
+        ("git push --force origin main", "deny_tool"),
+        ("git reset --hard && git clean -fdx", "pause"),
+        ("ls", "continue"),
+    ],
+)
+async def test_a_pack_of_guards_in_shadow_decides_nothing_and_tells_what_it_would_do(tmp_path, command, would):
+    pytest.importorskip("tree_sitter_bash")
+    config = tmp_path / "picohook.toml"
+    config.write_text('[guards]\npacks = ["shell"]\nshadow = ["git"]\n')
+    async with Host.from_config(config) as host:
+        outcome = await host.before_tool(ToolCall(tool="bash", arguments={"command": command}))
+        decides, beside = outcome.trail
+        await answered(beside)
+
+    assert (outcome.action, decides.hook, decides.action) == ("continue", "guards", "continue")
+    assert (beside.hook, beside.would) == ("guards-shadow", would), beside
+
+
 def test_a_replay_lists_what_it_would_have_done_and_asks_no_hook(project):
     (project.path / "judge.py").write_text('def decide(call):\n    return {"action": "deny_tool", "reason": "no rm"}')
     project.config.write_text('[hooks.judge]\npython = "judge:decide"\nstages = ["before_tool"]\nmode = "shadow"\n')
