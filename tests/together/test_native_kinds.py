@@ -118,7 +118,8 @@ def test_the_settings_of_a_kind_survive_being_written_and_read():
 @pytest.mark.parametrize("kind", [*KINDS, *extensions.every("kinds")])
 def test_each_kind_is_named_by_its_key_and_makes_a_hook(kind):
     value = {"command": ("true",), "approver": "queue", "ask": "queue"}.get(kind, "a:b")
-    settings = {"name": "a", kind: value, "stages": ("before_tool" if kind == "ask" else "approve_tool",)}
+    stages = ("before_tool", "before_finish") if kind == "ask" else ("approve_tool",)
+    settings = {"name": "a", kind: value, "stages": stages}
     spec = HookSpec(**settings)
     assert spec == HookSpec.model_validate(settings)
     assert (spec.kind, spec.runs) == (kind, "true" if kind == "command" else value)
