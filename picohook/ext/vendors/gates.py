@@ -152,7 +152,7 @@ def _named(rule: Rule) -> Iterator[str]:
 
 def _wants(group: Selection, index: int, tool: str, arguments: Any) -> bool:
     call = ToolCall(tool=tool, arguments=arguments, meta=_SESSION)
-    return index in group.chosen(call, group.facts())[1]
+    return index in group.chosen(call)[1]
 
 
 def _shown(tool: str, arguments: Any) -> str:

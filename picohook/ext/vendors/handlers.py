@@ -6,9 +6,7 @@ The dialect chooses the handlers, makes their input, and joins their answers.
 from __future__ import annotations
 
 import os
-import uuid
 from collections import OrderedDict, deque
-from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -40,11 +38,9 @@ if TYPE_CHECKING:
     from ...model.events import Event
     from ...model.payloads import Payload
     from ...model.trail import Notes
-    from .contract import Facts, GroupAnswer, HandlerInput
+    from .contract import GroupAnswer, HandlerInput
     from .spec import GroupSpec, HandlerSpec
 
-SESSION = str(uuid.uuid4())
-"""The session's id where a payload has none."""
 MOST_LATE = 64
 """The number of texts of handlers in the background that are kept for the next prompt."""
 DAY = 86_400.0
@@ -115,8 +111,8 @@ class HandlersHook(QueuedEventsHook):
         late = self._late_notes(payload) if isinstance(payload, Prompt) and self._group.has_background else None
         handler_input, indexes = None, list[int]()
         if self._happens(payload):
-            facts = self._facts(self._blocks.get(self._key(payload), _NOT_BLOCKED).total)
-            handler_input, indexes = self._group.chosen(payload, facts)
+            blocks = self._blocks.get(self._key(payload), _NOT_BLOCKED).total
+            handler_input, indexes = self._group.chosen(payload, blocks=blocks)
         if handler_input is None or not indexes:
             return let_pass(late)
         answers, handler_input = await self._ask(
@@ -156,7 +152,7 @@ class HandlersHook(QueuedEventsHook):
         Returns the given answer if they agree, and otherwise theirs. Raises the `HookError` that decides.
         """
         changed = _after(question.payload, joined.decision)
-        handler_input, wanted = self._group.chosen(changed, self._facts())
+        handler_input, wanted = self._group.chosen(changed)
         indexes = [index for index in self._that_decide(wanted) if index not in changing]
         if handler_input is None or not indexes:
             return joined
@@ -174,8 +170,7 @@ class HandlersHook(QueuedEventsHook):
         return [index for index in indexes if not self._group.handlers[index].rule.in_background]
 
     async def take(self, event: Event) -> None:
-        facts = self._facts()
-        handler_input, indexes = self._group.chosen(event, facts)
+        handler_input, indexes = self._group.chosen(event)
         if handler_input is not None and indexes:
             begun = self._host.reactor.now()
             answers, _ = await self._ask(
@@ -194,15 +189,12 @@ class HandlersHook(QueuedEventsHook):
 
     async def result(self, index: int, payload: Payload, *, within: float) -> tuple[HandlerInput, HandlerResult] | None:
         """Run one handler for a trial. Returns its input and its result; None if it does not match the payload."""
-        handler_input, indexes = self._group.chosen(payload, self._facts())
+        handler_input, indexes = self._group.chosen(payload)
         if handler_input is None or index not in indexes:
             return None
         deadline = self._host.reactor.now() + min(within, self._group.handlers[index].rule.timeout)
         handler_input = await self._with_surroundings(handler_input, payload.meta.session_key, deadline)
         return handler_input, await self._run(index, handler_input, deadline)
-
-    def _facts(self, blocks: int = 0) -> Facts:
-        return self._group.facts(session=SESSION, blocks=blocks, now=datetime.now(UTC).isoformat())
 
     # When handlers run.
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import uuid
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
     from .contract import HandlerInput
     from .vendor import Vendor
 
+_SESSION = str(uuid.uuid4())
+"""The session's id where a payload has none."""
 HOOK: Lazy[Any] = Lazy("picohook.ext.vendors.handlers:HandlersHook")
 
 
@@ -77,7 +81,6 @@ class Selection(Filter):
     event: str
     handlers: tuple[HandlerSpec, ...]
     project: str = "/"
-    cwd: str = "/"
     tools: dict[str, ToolAlias] = Field(default_factory=dict)
     strict: bool = False
     """Whether a call is refused if handlers may read another argument of it than the tool does."""
@@ -97,30 +100,21 @@ class Selection(Filter):
         """Whether a handler runs in the background, so that its texts come with the next prompt."""
         return any(rule.in_background for rule in self.rules)
 
-    def facts(self, *, session: str = "", blocks: int = 0, now: str = "") -> Facts:
-        """The facts that the dialect has besides the payload."""
-        return Facts(self.cwd, self.project, session, blocks, self.tools, now)
-
-    def chosen(self, payload: Payload | Event, facts: Facts) -> tuple[HandlerInput | None, list[int]]:
+    def chosen(self, payload: Payload | Event, *, blocks: int = 0) -> tuple[HandlerInput | None, list[int]]:
         """Returns the input of handlers about a payload, and the indexes of those that run.
 
-        Raises `HookError` for an unclear call.
+        `blocks` is the number of times that handlers have kept this turn from ending. Raises `HookError` for an unclear call.
         """
+        facts = Facts(self.project, self.project, _SESSION, blocks, self.tools, datetime.now(UTC).isoformat())
         handler_input = self.contract.encode(self.event, payload, facts)
         if handler_input is None:
             return None, []
         call = handler_input.call
-        if (
-            self.strict
-            and call is not None
-            and (call.unclear or call.lacks)
-            and self._may_concern(handler_input, facts)
-        ):
+        unclear = self.strict and call is not None and (call.unclear or call.lacks)
+        if call is not None and unclear and self._may_concern(handler_input, facts):
             lacks = f"the call has no `{call.lacks}`, and may have it by another name"
-            unclear = f"{call.unclear} may be the same field of the call, and differ"
-            raise HookError(
-                f"{unclear if call.unclear else lacks}: name the argument that it is in `tools` of [[foreign]]"
-            )
+            why = f"{call.unclear} may be the same field of the call, and differ" if call.unclear else lacks
+            raise HookError(f"{why}: name the argument that it is in `tools` of [[foreign]]")
         return handler_input, self.contract.select(self.event, self.rules, handler_input, facts)
 
     def _may_concern(self, handler_input: HandlerInput, facts: Facts) -> bool:
@@ -142,7 +136,7 @@ class Selection(Filter):
 
     def _wanted(self, payload: Payload | Event) -> bool:
         try:
-            return bool(self.chosen(payload, self.facts())[1])
+            return bool(self.chosen(payload)[1])
         except Exception:  # when the hook is asked, it fails in the same way, and its failure is counted
             return True
 

@@ -392,7 +392,7 @@ def test_the_users_handlers_run_beside_their_file_and_are_about_the_project(proj
     (spec,) = layers.discover().hooks
     (member,) = spec.members
     assert (member.dir, member.env["CURSOR_PROJECT_DIR"]) == (str(home.parent), str(project))
-    assert spec.filter.chosen(READ, spec.filter.facts())[0].files == {"content": f"{project}/a.txt"}
+    assert spec.filter.chosen(READ)[0].files == {"content": f"{project}/a.txt"}
 
 
 @pytest.mark.parametrize(

@@ -109,7 +109,6 @@ class HookMaker:
                 event=event,
                 handlers=tuple(handlers),
                 project=str(self._places.project),
-                cwd=str(self._places.project),
                 tools=options.tools,
                 strict=denies,
             ),
