@@ -22,7 +22,7 @@ from ...rpc.socket_server import SocketServer
 if TYPE_CHECKING:
     import os
     import socket
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from ...engine.status import Reloaded
     from ...host import Host
@@ -83,12 +83,8 @@ class HookParams(Params):
     hook: str
 
 
-async def _status(context: ControlContext, _: Params) -> dict[str, Any]:
-    return context.host.status().wire()
-
-
-async def _list(context: ControlContext, _: Params) -> dict[str, Any]:
-    host = context.host
+def _listed(host: Host) -> dict[str, Any]:
+    """The hooks of each stage in order, and those that observe."""
     stages = {
         name: [
             {
@@ -108,28 +104,29 @@ async def _list(context: ControlContext, _: Params) -> dict[str, Any]:
     return {"stages": {name: hooks for name, hooks in stages.items() if hooks}, "events": observers}
 
 
-async def _metrics(context: ControlContext, _: Params) -> str:
+def _metrics(host: Host) -> str:
     from ..prometheus.metrics import prometheus  # needs an extra
 
-    return prometheus(context.host.status().wire())
+    return prometheus(host.status().wire())
 
 
-async def _reload(context: ControlContext, _: Params) -> dict[str, Any]:
-    return (await context.host.reload()).wire()
+async def _reloaded(host: Host) -> dict[str, Any]:
+    return (await host.reload()).wire()
 
 
-async def _prove(context: ControlContext, _: Params) -> list[dict[str, Any]]:
-    return [proof.wire() for proof in await context.host.prove_life()]
+async def _proofs(host: Host) -> list[dict[str, Any]]:
+    return [proof.wire() for proof in await host.prove_life()]
 
 
-async def _reset(context: ControlContext, params: HookParams) -> bool:
-    context.host.reset(params.hook)
-    return True
+def _method(name: str, call: Callable[..., Any], params: type[Params] = Params) -> Method:
+    """A method that calls this function with the host and the values of its params. Nothing as its result is true."""
 
+    async def answer(context: ControlContext, given: Params) -> Any:
+        result = call(context.host, **dict(given))
+        result = await result if hasattr(result, "__await__") else result
+        return True if result is None else result
 
-async def _restart(context: ControlContext, params: HookParams) -> bool:
-    context.host.restart(params.hook)
-    return True
+    return Method(name, answer, params)
 
 
 async def _watch(context: ControlContext, _: Params) -> bool:
@@ -138,13 +135,13 @@ async def _watch(context: ControlContext, _: Params) -> bool:
 
 
 CONTROL_METHODS = (
-    Method("status", _status),
-    Method("list", _list),
-    Method("metrics", _metrics),
-    Method("reload", _reload),
-    Method("prove", _prove),
-    Method("reset", _reset, HookParams),
-    Method("restart", _restart, HookParams),
+    _method("status", lambda host: host.status().wire()),
+    _method("list", _listed),
+    _method("metrics", _metrics),
+    _method("reload", _reloaded),
+    _method("prove", _proofs),
+    _method("reset", lambda host, hook: host.reset(hook), HookParams),
+    _method("restart", lambda host, hook: host.restart(hook), HookParams),
     Method("watch", _watch),
 )
 """Every method of the control socket. The sidecar has them too, and describes them."""

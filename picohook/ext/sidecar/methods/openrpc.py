@@ -15,7 +15,7 @@ from ....rpc.dispatch import Params
 from ....rpc.jsonrpc import ERRORS, INVALID_REQUEST, NOT_OPEN, RETRY_LIMIT, SHUTTING_DOWN
 from ....wire.version import VERSION
 from . import METHODS
-from .stages import OptionalMethod
+from .stages import PayloadMethod
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -61,7 +61,7 @@ def openrpc() -> dict[str, Any]:
 def _method(method: Method, known: dict[str, Any], schemas: dict[str, Any]) -> dict[str, Any]:
     schema = _described(method.params, schemas)
     required, properties = schema.get("required", ()), schema.get("properties", {})
-    if isinstance(method, OptionalMethod):
+    if isinstance(method, PayloadMethod):
         properties = {**properties, **_described(method.options, schemas)["properties"]}
     params = [
         {"name": name, "required": name in required, "schema": described} for name, described in properties.items()

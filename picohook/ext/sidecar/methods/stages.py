@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any, ClassVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from pydantic import Field, ValidationError, field_validator
 
@@ -35,10 +36,19 @@ class StageOptions(Params):
     return_payload: bool = Field(default=False, description="Whether the outcome of a `continue` has its payload, too.")
 
 
+@dataclass(frozen=True, slots=True)
 class PayloadMethod(Method):
-    """A method whose params are a stage's payload."""
+    """A method whose params are a stage's payload, and maybe options."""
 
-    __slots__ = ()
+    options: type[Params] = Params
+
+    def bind(self, context: Any, params: Mapping[str, Any] | list[Any]) -> Call:
+        names = self.options.model_fields.keys()
+        if isinstance(params, list) or names.isdisjoint(params):
+            return functools.partial(self.call, context, self.read(params))
+        payload = {name: value for name, value in params.items() if name not in names}
+        options = validated(self.options, {name: params[name] for name in names & params.keys()})
+        return functools.partial(self.call, context, self.read(payload), **dict(options))
 
     def read(self, params: Mapping[str, Any] | list[Any]) -> BaseModel:
         if type(params) is not dict:
@@ -66,28 +76,6 @@ def _meta_of(data: bytes) -> Meta:
     return Meta.model_validate_json(data, strict=True)
 
 
-class OptionalMethod(PayloadMethod):
-    """A method whose params are a stage's payload, and maybe options."""
-
-    __slots__ = ()
-    options: ClassVar[type[Params]]
-
-    def bind(self, context: Any, params: Mapping[str, Any] | list[Any]) -> Call:
-        names = self.options.model_fields.keys()
-        if isinstance(params, list) or names.isdisjoint(params):
-            return functools.partial(self.call, context, self.read(params))
-        payload = {name: value for name, value in params.items() if name not in names}
-        options = validated(self.options, {name: params[name] for name in names & params.keys()})
-        return functools.partial(self.call, context, self.read(payload), **dict(options))
-
-
-class StageMethod(OptionalMethod):
-    """The method of a stage."""
-
-    __slots__ = ()
-    options = StageOptions
-
-
 def _method_of(stage: Stage[Any]) -> Method:
     async def ask(context: SidecarContext, payload: Payload, *, return_payload: bool = False) -> bytes:
         meta = payload.meta
@@ -101,7 +89,7 @@ def _method_of(stage: Stage[Any]) -> Method:
             host.note_hard_abort(outcome)
         return outcome_json(outcome, with_payload=return_payload or outcome.action != words.CONTINUE)
 
-    return StageMethod(stage.name, ask, stage.payload)
+    return PayloadMethod(stage.name, ask, stage.payload, StageOptions)
 
 
 def outcome_json(outcome: Outcome[Any], *, with_payload: bool = True) -> bytes:

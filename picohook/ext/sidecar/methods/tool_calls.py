@@ -13,7 +13,7 @@ from ....protocol.codec import encode
 from ....rpc.dispatch import Method, Params
 from ....wire import words
 from .context import require_room
-from .stages import OptionalMethod
+from .stages import PayloadMethod
 
 if TYPE_CHECKING:
     from ....calls.tool_call import OnPause
@@ -39,13 +39,6 @@ class DecideOptions(Params):
         default=False,
         description="Whether a person has approved this call, as it is, because a hook had paused it.",
     )
-
-
-class DecideMethod(OptionalMethod):
-    """The method tool.decide."""
-
-    __slots__ = ()
-    options = DecideOptions
 
 
 async def _decide(context: SidecarContext, call: ToolCall, *, approved: bool = False) -> bytes:
@@ -101,4 +94,7 @@ def _shown(action: str, outcomes: list[Outcome[Any]], **more: Any) -> bytes:
     return encode({"action": action, "reason": outcomes[-1].reason, "trails": trails, **more})
 
 
-TOOL_METHODS = (DecideMethod("tool.decide", _decide, ToolCall), Method("tool.conclude", _conclude, ConcludeParams))
+TOOL_METHODS = (
+    PayloadMethod("tool.decide", _decide, ToolCall, DecideOptions),
+    Method("tool.conclude", _conclude, ConcludeParams),
+)
