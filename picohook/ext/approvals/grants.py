@@ -30,6 +30,7 @@ INERT = frozenset({"description"})
 """The arguments that only explain a call to people."""
 ANYTHING = "anything"
 UNDER, STARTS = "under", "starts"
+_in_order = json.JSONEncoder(sort_keys=True).encode  # `json.dumps` makes a new one each time
 _WHOLE = 120
 """The most characters of a value that a line shows."""
 
@@ -211,7 +212,7 @@ class Facts:
             left = dict(self.arguments)
             for name, _ in _read(form):
                 left.pop(name, None)
-            fixed = json.dumps([self.world, left], sort_keys=True).encode()
+            fixed = _in_order([self.world, left]).encode()
             self._heads[form] = f"{form} {hashlib.blake2b(fixed, digest_size=16).hexdigest()}"
         return f"{start} {self._heads[form]}"
 

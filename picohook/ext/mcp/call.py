@@ -112,27 +112,20 @@ class HeldCall(Held):
                 decided, f"no hook answered the call of {own.tool}, which is not a tool of this server"
             )
         try:
-            asks_again = await self._take_answers() if is_repeat(self._request["params"]) else None
-        except RefusedLineError as error:
-            return self._unasked(decided, f"picohook refused the call: {error}")
-        if asks_again is not None:
-            self._unasked(decided, "the model is asked again")
-            return asks_again
-        line, response = await self._forward(self._line if unchanged else self._edited_line(own), send)
-        try:
-            result = shown(response)
-            kind = self._kind(response)
-        except ValueError as error:
-            return self._unasked(decided, f"picohook refused the server's result: {error}")
-        if kind == "input_required":  # the client repeats the call with what the server wants to know
-            try:
+            if is_repeat(self._request["params"]) and (again := await self._take_answers()) is not None:
+                self._unasked(decided, "the model is asked again")
+                return again
+            line, response = await self._forward(self._line if unchanged else self._edited_line(own), send)
+            result, kind = shown(response), self._kind(response)
+            if kind == "input_required":  # the client repeats the call with what the server wants to know
                 line = await self._shared.rounds.asked(line, response, self.call.meta)
-            except RefusedLineError as error:
-                return self._unasked(decided, f"picohook refused the server's result: {error}")
-            self._unasked(decided, result)
-            return line
-        if kind != "complete":
-            return self._unasked(decided, f"picohook refused the server's result: it is of the unknown kind {kind!r}")
+                self._unasked(decided, result)
+                return line
+            if kind != "complete":
+                raise ValueError(f"it is of the unknown kind {kind!r}")
+        except ValueError as error:
+            what = "the server's result" if self.sent else "the call"
+            return self._unasked(decided, f"picohook refused {what}: {error}")
         after = await decided.conclude(result)
         unchanged = decided.outcomes[-1].action == words.CONTINUE or after == result
         return line if unchanged else result_line(self.id, edited(response, result, after, newer=self._newer))

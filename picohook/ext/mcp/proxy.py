@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import secrets
 from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -107,19 +108,6 @@ class _Side:
         del self._proxy, self.send
 
 
-class _Question:
-    """A request of the proxy's own to the client."""
-
-    def __init__(self) -> None:
-        self.answered = anyio.Event()
-        self.result: Any = None
-
-    def answer(self, response: Message) -> None:
-        """Take the client's answer."""
-        self.result = response.get("result")
-        self.answered.set()
-
-
 class Proxy:
     """The lines between one client and one server."""
 
@@ -150,8 +138,8 @@ class Proxy:
         self._tools = ToolList(session, name, pins or Pins(), log)
         self._results = 0
         """The number of results that hooks are asked about although they were not asked about the requests."""
-        self._questions: dict[Any, _Question] = {}
-        """The proxy's own requests to the client."""
+        self._questions: dict[Any, Promise] = {}
+        """The answers to the proxy's own requests to the client."""
         self._waiting: deque[tuple[Held, _Side, _Side]] = deque()
         """The held requests that no task runs yet, with their sender and receiver."""
         self._idle: list[tuple[Promise, Any]] = []
@@ -207,8 +195,8 @@ class Proxy:
         if self.client.ended or self.server.ended:
             self._changed.set()
         if self.client.ended:
-            for question in self._questions.values():
-                question.answered.set()
+            gone, self._questions = [(answer, None) for answer in self._questions.values()], {}
+            self._reactor.soon(partial(self._reactor.settle, gone))  # not now: lines may be passed on at the moment
 
     def balance(self) -> None:
         """Read from each side, or pause while the other side has too much to read."""
@@ -257,7 +245,7 @@ class Proxy:
             elif message["method"] == "notifications/cancelled" and self._cancel(message, sender):
                 return
         elif identity in self._questions and sender is self.client:
-            self._questions[identity].answer(message)
+            self._due.append((self._questions.pop(identity), message.get("result")))
             return
         elif identity is not None:
             method = receiver.asked.pop(identity, None)
@@ -306,18 +294,17 @@ class Proxy:
         if self.client.ended:
             return None
         identity = f"picohook-{secrets.token_hex(8)}"
-        question = self._questions[identity] = _Question()
+        answer = self._questions[identity] = self._reactor.promise(left)
         self.client.send(line_of({"jsonrpc": "2.0", "id": identity, "method": method, "params": params}))
         try:
-            await question.answered.wait()
+            return await answer
         except anyio.get_cancelled_exc_class():
             cancelled = {"method": "notifications/cancelled", "params": {"requestId": identity}}
             self.client.send(line_of({"jsonrpc": "2.0", **cancelled}))
             self.server.cancelled[identity] = None  # as if it were the server's
             raise
         finally:
-            del self._questions[identity]
-        return question.result
+            self._questions.pop(identity, None)
 
     # What hooks decide on.
 
