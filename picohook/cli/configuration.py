@@ -22,12 +22,11 @@ Named = Annotated[
         "--config",
         metavar="FILE",
         help="Use this configuration, and not your own or those of this directory and above.",
-        show_default=False,
     ),
 ]
 AlsoNamed = Annotated[
     Path | None,
-    typer.Option("--config", metavar="FILE", help="The same as the argument.", show_default=False),
+    typer.Option("--config", metavar="FILE", help="The same as the argument."),
 ]
 NOWHERE = "there is no picohook.toml, picohook.yaml or picohook.json here"
 _SCRIPTS = (".py", ".sh", ".js", ".mjs", ".rb", ".pl")

@@ -11,9 +11,7 @@ from ..conformance import manifest, report as reports
 from ..conformance.report import FAIL, PASS, SKIP, UNTRIED, Report
 from . import output
 
-Junit = Annotated[
-    Path | None, typer.Option("--junit", metavar="FILE", help="Also write JUnit's XML.", show_default=False)
-]
+Junit = Annotated[Path | None, typer.Option("--junit", metavar="FILE", help="Also write JUnit's XML.")]
 
 _MARKS = {"pass": "ok", "fail": "FAILED", "skip": "skipped", "untried": "not tried"}
 

@@ -9,6 +9,8 @@ if TYPE_CHECKING:
 
 WINDOW = 60.0
 """Seconds after a logged failure in which its repetitions are only counted."""
+ROUND = frozenset(10**power for power in range(1, 19))
+"""The numbers of failures at which they are summed up."""
 TEXTS = 5
 """The number of different texts of one kind of failure that a window logs. A hook may put a number or a time into each."""
 
@@ -16,7 +18,8 @@ TEXTS = 5
 class _Streak:
     """One kind of failure at one stage."""
 
-    def __init__(self) -> None:
+    def __init__(self, stage: str, kind: str) -> None:
+        self.stage, self.kind = stage, kind
         self.ends = self.recovery_ends = float("-inf")
         """The ends of the windows that began with the logged failure and with the logged recovery."""
         self.texts: set[str] = set()
@@ -50,52 +53,47 @@ class FailureLog:
         """Add a failure at a stage: its kind, its cause in words, and the action that it counted as."""
         self.last = why
         self.failing.add(stage)
-        streak = self._streaks.setdefault((stage, kind), _Streak())
+        streak = self._streaks.setdefault((stage, kind), _Streak(stage, kind))
         if now >= streak.ends:
             streak.ends, streak.times = now + WINDOW, 0
             streak.texts.clear()
         streak.times += 1
         new = why not in streak.texts and len(streak.texts) < TEXTS
         if new:
-            self._sum_up(stage, kind, streak)
+            self._sum_up(streak)
             streak.texts.add(why)
         streak.why, streak.counted_as = why, counted_as
         if new:
-            self._warn("failed", stage, kind, streak)
+            self._warn("failed", streak)
             return
         streak.left_out += 1
-        if _is_round(streak.times):
-            self._sum_up(stage, kind, streak)
+        if streak.times in ROUND:
+            self._sum_up(streak)
 
     def answered(self, stage: str, now: float) -> None:
         """Note an answer at this stage. Call it at least for the first answer after a failure."""
         if stage not in self.failing:
             return
         self.failing.discard(stage)
-        for (at, kind), streak in self._streaks.items():
-            if at == stage and now >= streak.recovery_ends and streak.why:
+        for streak in self._streaks.values():
+            if streak.stage == stage and now >= streak.recovery_ends and streak.why:
                 streak.recovery_ends = now + WINDOW
-                self._sum_up(stage, kind, streak)
+                self._sum_up(streak)
                 if self._log is not None:
-                    self._log.info("answers again", stage=stage, cause=kind)
+                    self._log.info("answers again", stage=stage, cause=streak.kind)
                 streak.why = ""
 
     def close(self) -> None:
         """Log the failures that were only counted. Call it when the hook ends."""
-        for (stage, kind), streak in self._streaks.items():
-            self._sum_up(stage, kind, streak)
+        for streak in self._streaks.values():
+            self._sum_up(streak)
 
-    def _sum_up(self, stage: str, kind: str, streak: _Streak) -> None:
+    def _sum_up(self, streak: _Streak) -> None:
         if streak.left_out:
             times, streak.left_out = streak.left_out, 0
-            self._warn("failed again", stage, kind, streak, times=times)
+            self._warn("failed again", streak, times=times)
 
-    def _warn(self, event: str, stage: str, kind: str, streak: _Streak, **more: int) -> None:
+    def _warn(self, event: str, streak: _Streak, **more: int) -> None:
         if self._log is not None:
-            about = {"stage": stage, "cause": kind, "counted_as": streak.counted_as}
+            about = {"stage": streak.stage, "cause": streak.kind, "counted_as": streak.counted_as}
             self._log.warning(event, **about, **more, why=streak.why)
-
-
-def _is_round(count: int) -> bool:
-    """Whether the count is 10, 100, 1000, ..."""
-    return count >= 10 and str(count).rstrip("0") == "1"  # noqa: PLR2004

@@ -144,22 +144,22 @@ def opened_directory(
             os.close(listed)
 
 
-def open_to_write(path: Path, flags: int, mode: int = 0o600, *, own: bool = False, below: Path | None = None) -> int:
-    """Returns a descriptor of a file that is written bit by bit. `own` and `below` are those of `place`. Raises `OSError`."""
-    root = _root(path, own=own, below=below)
+def open_to_write(path: Path, flags: int, *, below: Path | None = None) -> int:
+    """Returns a descriptor of a file that is written bit by bit. `below` is that of `place`. Raises `OSError`."""
+    root = _root(path, own=False, below=below)
     if root is None:
-        return os.open(path, flags | _SAFE & ~os.O_NOFOLLOW, mode)
+        return os.open(path, flags | _SAFE & ~os.O_NOFOLLOW, 0o600)
     with _directory(path, root, None) as (directory, name):
         try:
-            return os.open(name, flags | _SAFE, mode, dir_fd=directory)
+            return os.open(name, flags | _SAFE, 0o600, dir_fd=directory)
         except OSError as error:
             raise (_link_error(name, directory) if error.errno == errno.ELOOP else error) from None
 
 
-def make_directory(path: Path, mode: int = 0o700, *, below: Path | None = None) -> None:
-    """Make a directory, and those above it that are missing. `below` is that of `place`. Raises `OSError`."""
+def make_directory(path: Path) -> None:
+    """Make a directory, and those above it that are missing. Raises `OSError`."""
     inside = os.path.join(path, "file")
-    with _directory(inside, _root(inside, own=False, below=below), mode):
+    with _directory(inside, _root(inside, own=False, below=None), 0o700):
         pass
 
 

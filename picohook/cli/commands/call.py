@@ -25,7 +25,6 @@ def call(
         typer.Argument(
             metavar="STAGE",
             help=f"One of {', '.join(STAGES)}.",
-            show_default=False,
             autocompletion=lambda: list(STAGES),
         ),
     ],

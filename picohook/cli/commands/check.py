@@ -24,9 +24,7 @@ def check(
     config: Annotated[
         Path | None,
         typer.Argument(
-            metavar="[CONFIG]",
-            help="The configuration. Default: your own, and those of this directory and above.",
-            show_default=False,
+            metavar="[CONFIG]", help="The configuration. Default: your own, and those of this directory and above."
         ),
     ] = None,
     *,

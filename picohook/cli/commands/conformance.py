@@ -21,9 +21,7 @@ app = App()
 
 @app.command(context_settings={"allow_interspersed_args": False})
 def conformance(
-    command: Annotated[
-        list[str], typer.Argument(metavar="-- COMMAND...", help="The command that starts the hook.", show_default=False)
-    ],
+    command: Annotated[list[str], typer.Argument(metavar="-- COMMAND...", help="The command that starts the hook.")],
     *,
     only: Annotated[
         list[str] | None,
@@ -41,7 +39,6 @@ def conformance(
         typer.Option(
             metavar="picoclaw|picohook",
             help="Require PicoClaw's stages, or all stages of picohook. Default: PicoClaw's, and --stages.",
-            show_default=False,
         ),
     ] = None,
     timeout: Annotated[

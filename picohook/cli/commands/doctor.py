@@ -29,11 +29,7 @@ def doctor(
     context: typer.Context,
     place: Annotated[
         Path | None,
-        typer.Argument(
-            metavar="[DIR|CONFIG]",
-            help="A project, or one configuration. Default: this directory.",
-            show_default=False,
-        ),
+        typer.Argument(metavar="[DIR|CONFIG]", help="A project, or one configuration. Default: this directory."),
     ] = None,
     *,
     named: AlsoNamed = None,

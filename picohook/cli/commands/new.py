@@ -38,7 +38,7 @@ _LANGUAGES: dict[str, dict[str, Any]] = tomllib.loads((_TEMPLATES / "languages.t
 def new(
     directory: Annotated[
         Path,
-        typer.Argument(metavar="DIR", help="A new or empty directory. The hook gets its name.", show_default=False),
+        typer.Argument(metavar="DIR", help="A new or empty directory. The hook gets its name."),
     ],
     *,
     lang: Annotated[

@@ -29,9 +29,7 @@ _READ = 1 << 16
 @starts_hooks
 def run(
     context: typer.Context,
-    script: Annotated[
-        str, typer.Argument(metavar="SCRIPT", help="A file of JSON lines, or - for standard input.", show_default=False)
-    ],
+    script: Annotated[str, typer.Argument(metavar="SCRIPT", help="A file of JSON lines, or - for standard input.")],
     *,
     config: Named = None,
     with_stats: Annotated[

@@ -25,7 +25,6 @@ def schema(
         typer.Argument(
             metavar="config|protocol|STAGE",
             help=f"STAGE is one of {', '.join(STAGES)}.",
-            show_default=False,
             autocompletion=_kinds,
         ),
     ],

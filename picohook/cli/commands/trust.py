@@ -20,11 +20,7 @@ app = App()
 def trust(
     config: Annotated[
         Path | None,
-        typer.Argument(
-            metavar="[CONFIG]",
-            help="The configuration. Default: those of this directory and above.",
-            show_default=False,
-        ),
+        typer.Argument(metavar="[CONFIG]", help="The configuration. Default: those of this directory and above."),
     ] = None,
     *,
     named: AlsoNamed = None,

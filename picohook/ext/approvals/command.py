@@ -36,7 +36,7 @@ MOST_LISTED, MOST_IN_ROW = 100, 100
 """The most calls in a list, and the most characters of a call in it. JSON output has all."""
 STYLES = {"+": "green", "-": "red", "@": "cyan"}
 HELP = "y: yes   n: no   n REASON: no, and the model is told why   s: skip it   q: quit"
-Id = Annotated[str, Argument(metavar="ID", help="The call's id.", show_default=False)]
+Id = Annotated[str, Argument(metavar="ID", help="The call's id.")]
 
 
 @app.callback()
@@ -48,9 +48,9 @@ def approvals(
     web: Annotated[bool, Option("--web", help="Show the queue as a page, on this machine.")] = False,
     bind: Annotated[str, Option(metavar="ADDRESS", help="The page's address; others need TLS.")] = "127.0.0.1",
     port: Annotated[int, Option(metavar="NUMBER", min=0, max=65535, help="The page's port; 0 is any.")] = 0,
-    certificate: Annotated[str, Option(metavar="FILE", help="A certificate, for TLS.", show_default=False)] = "",
-    key: Annotated[str, Option(metavar="FILE", help="The certificate's key.", show_default=False)] = "",
-    url: Annotated[str, Option(metavar="URL", help="The page's address for others.", show_default=False)] = "",
+    certificate: Annotated[str, Option(metavar="FILE", help="A certificate, for TLS.")] = "",
+    key: Annotated[str, Option(metavar="FILE", help="The certificate's key.")] = "",
+    url: Annotated[str, Option(metavar="URL", help="The page's address for others.")] = "",
 ) -> None:
     """Show what waits for a person, and answer it.
 
@@ -75,10 +75,10 @@ def approvals(
 @app.command()
 def answer(
     call: Id,
-    reason: Annotated[str, Argument(metavar="[REASON]", help="With --no: for the model.", show_default=False)] = "",
-    yes: Annotated[bool | None, Option("--yes/--no", help="Whether the call may run.", show_default=False)] = None,
+    reason: Annotated[str, Argument(metavar="[REASON]", help="With --no: for the model.")] = "",
+    yes: Annotated[bool | None, Option("--yes/--no", help="Whether the call may run.")] = None,
     grant: Annotated[
-        str | None, Option(metavar="JSON", help="With --yes: the later calls that it is for, too.", show_default=False)
+        str | None, Option(metavar="JSON", help="With --yes: the later calls that it is for, too.")
     ] = None,
 ) -> None:
     """Answer one call. Exits with 1 if the call does not wait for an answer."""
@@ -269,9 +269,7 @@ def grants(context: typer.Context, as_json: Json = False) -> None:
 
 
 @grants_app.command("show")
-def show_grant(
-    grant_id: Annotated[str, Argument(metavar="ID", help="The grant.", show_default=False)], as_json: Json = False
-) -> None:
+def show_grant(grant_id: Annotated[str, Argument(metavar="ID", help="The grant.")], as_json: Json = False) -> None:
     """Show all about one grant."""
     grant = next((one for one in _grants() if one.id == grant_id), None)
     if grant is None:
@@ -286,7 +284,7 @@ def show_grant(
 
 @grants_app.command()
 def revoke(
-    ids: Annotated[list[str] | None, Argument(metavar="ID...", help="The grants.", show_default=False)] = None,
+    ids: Annotated[list[str] | None, Argument(metavar="ID...", help="The grants.")] = None,
     every: Annotated[bool, Option("--all", help="Revoke all grants.")] = False,
 ) -> None:
     """End grants now. Calls that run already continue."""

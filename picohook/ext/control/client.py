@@ -16,9 +16,7 @@ TIMEOUT = 30.0
 
 Socket = Annotated[
     Path,
-    typer.Option(
-        "--control", metavar="PATH", help="The control socket of the host: Host(control=PATH).", show_default=False
-    ),
+    typer.Option("--control", metavar="PATH", help="The control socket of the host: Host(control=PATH)."),
 ]
 
 

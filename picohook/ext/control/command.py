@@ -15,7 +15,7 @@ from .client import Socket, ask, connected, request
 
 app = App(no_args_is_help=True, help="Inspect a running host, and control it.")
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="The hook.", show_default=False)]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The hook.")]
 
 
 @app.command()

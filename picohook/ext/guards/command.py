@@ -25,7 +25,7 @@ STAND = Place("/home/dev/shop", "/home/dev/shop", home="/home/dev")
 def guard(
     files: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="[FILE]...", help="With --measure: calls with labels.", show_default=False),
+        typer.Argument(metavar="[FILE]...", help="With --measure: calls with labels."),
     ] = None,
     *,
     packs: Annotated[
@@ -33,7 +33,7 @@ def guard(
     ] = ",".join(ALL),
     config: Annotated[
         Path | None,
-        typer.Option("--config", metavar="FILE", help="Also the rules of this configuration.", show_default=False),
+        typer.Option("--config", metavar="FILE", help="Also the rules of this configuration."),
     ] = None,
     test: Annotated[bool, typer.Option("--test", help="Judge the examples of each rule.")] = False,
     measured: Annotated[

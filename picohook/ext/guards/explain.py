@@ -23,12 +23,10 @@ _HIDDEN_ACTS = {"mention", "words-from", "content", "memory", "look-up"}
 
 @app.command()
 def explain(
-    line: Annotated[str, typer.Argument(metavar="[LINE]", help="A shell command.", show_default=False)] = "",
+    line: Annotated[str, typer.Argument(metavar="[LINE]", help="A shell command.")] = "",
     *,
     tool: Annotated[str, typer.Option("--tool", metavar="NAME", help="Another tool, such as Write.")] = "Bash",
-    params: Annotated[
-        str | None, typer.Option("--params", metavar="JSON", help="The arguments of the tool.", show_default=False)
-    ] = None,
+    params: Annotated[str | None, typer.Option("--params", metavar="JSON", help="The arguments of the tool.")] = None,
     packs: Annotated[str, typer.Option("--packs", metavar="NAMES", help="The packs, with commas.")] = ",".join(ALL),
     batch: Annotated[bool, typer.Option("--batch", help="Judge calls from stdin, as JSON lines.")] = False,
     as_json: Json = False,

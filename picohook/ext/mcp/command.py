@@ -28,7 +28,7 @@ app = App()
 def mcp(
     command: Annotated[
         list[str] | None,
-        typer.Argument(metavar="-- COMMAND...", help="The command that starts the server.", show_default=False),
+        typer.Argument(metavar="-- COMMAND...", help="The command that starts the server."),
     ] = None,
     *,
     url: Annotated[
@@ -37,7 +37,6 @@ def mcp(
             "--url",
             metavar="URL",
             help="The remote server, over streamable HTTP, in place of a command. Needs the extra mcp.",
-            show_default=False,
         ),
     ] = None,
     header: Annotated[
@@ -47,7 +46,6 @@ def mcp(
             metavar="'NAME: VALUE'",
             help="A header for the remote server, such as 'Authorization: Bearer ${TOKEN}'. Its secret comes from the "
             "environment. A NAME alone takes its whole value from PICOHOOK_HEADER_NAME. Can be given more than once.",
-            show_default=False,
         ),
     ] = None,
     config: Named = None,
@@ -57,7 +55,6 @@ def mcp(
             "--name",
             metavar="NAME",
             help="The server's name: to hooks, its tools are mcp__NAME__TOOL. Default: its program's name, or its host's.",
-            show_default=False,
         ),
     ] = "",
     approve: Annotated[
@@ -66,7 +63,6 @@ def mcp(
             "--approve",
             metavar="TOOLS",
             help="Ask the user, through the client, before each call of these tools, such as 'mcp__files__write*'.",
-            show_default=False,
         ),
     ] = None,
     refuse: Annotated[
@@ -75,7 +71,6 @@ def mcp(
             "--refuse",
             metavar="|".join(ASKS),
             help="A request that the server may not send to the client. Can be given more than once.",
-            show_default=False,
         ),
     ] = None,
     changed: Annotated[
@@ -95,16 +90,12 @@ def mcp(
             "--init",
             metavar="CLIENT.json",
             help="Put picohook mcp, with these options, before every server in this configuration of a client, JSON or TOML.",
-            show_default=False,
         ),
     ] = None,
     undo: Annotated[
         Path | None,
         typer.Option(
-            "--undo",
-            metavar="CLIENT.json",
-            help="Remove picohook mcp from every server in this configuration.",
-            show_default=False,
+            "--undo", metavar="CLIENT.json", help="Remove picohook mcp from every server in this configuration."
         ),
     ] = None,
     _verbose: Verbose = False,

@@ -40,7 +40,6 @@ def serve(
             "--socket",
             metavar="PATH",
             help="Serve many clients at this Unix socket. Default: one client, on standard input and output.",
-            show_default=False,
         ),
     ] = None,
     *,

@@ -19,7 +19,7 @@ app = App()
 def shim(
     vendor: Annotated[
         str,
-        typer.Argument(metavar="VENDOR", help=f"The agent: {', '.join(NAMES)}.", show_default=False),
+        typer.Argument(metavar="VENDOR", help=f"The agent: {', '.join(NAMES)}."),
     ],
     *,
     project: Annotated[
@@ -32,7 +32,6 @@ def shim(
             "--config",
             metavar="FILE",
             help="Ask the hooks of this configuration. Default: your own, and those of the agent's project if you trust it.",
-            show_default=False,
         ),
     ] = None,
     timeout: Annotated[
