@@ -289,8 +289,8 @@ def verify(lines: Iterable[bytes], key: bytes = b"", *, head: str | None = None,
     where older files were removed on purpose.
     """
     count, last, problem = 0, NOTHING, None
-    runs = _Runs()
-    known = head is None
+    notes: list[str] = []
+    is_open, known = False, head is None
     for line in lines:
         if after is not None and not count:
             count, last = _number(line) - 1, after
@@ -299,14 +299,29 @@ def verify(lines: Iterable[bytes], key: bytes = b"", *, head: str | None = None,
             problem = record
             break
         count, last = count + 1, record["hash"]
-        runs.take(record)
         known = known or last == head
+        if "event" in record:
+            continue  # it was collected: the hosts whose records these are begin and end as they like
+        method = record.get("method")
+        if remark := _remark(method, record, is_open=is_open):
+            notes.append(f"record {count}: {remark}")
+        is_open = method == START if method in {START, STOP} else is_open
+    if problem is None and is_open:
+        notes.append("the last run has no end: its host still runs, or was killed, or its end was cut off")
     if problem is None and not known:
         problem = "no record has the hash that was kept: the end was cut off, or the log was written anew"
-    notes = [*runs.notes(ended=problem is None)]
     if problem is None and not count:
         notes.append("it is empty: nothing was written to it yet, or all records were removed")
     return Verdict(count, last, problem, tuple(notes))
+
+
+def _remark(method: Any, record: Mapping[str, Any], *, is_open: bool) -> str:
+    """What a record says of the log itself. A run begins while one `is_open`."""
+    if method == START and is_open:
+        return "the run before has no end: its host was killed, or its end was cut off"
+    if method == CUT:
+        return f"{record.get('bytes')} bytes of an incomplete record were cut off here"
+    return f"{record.get('records')} records could not be written here" if method == LOST else ""
 
 
 def _is_part(other: os.DirEntry[str], name: str) -> bool:
@@ -346,32 +361,3 @@ def _follows(line: bytes, count: int, head: str, key: bytes) -> dict[str, Any] |
     if isinstance(number, int) and number > count + 1:
         return f"{name} is missing" if number == count + 2 else f"records {count + 1} to {number - 1} are missing"
     return f"{name} does not follow the one before it"
-
-
-class _Runs:
-    """The runs in a log: where hosts began and ended, with their notes about the log itself."""
-
-    def __init__(self) -> None:
-        self._open = False
-        self._found: list[str] = []
-
-    def take(self, record: Mapping[str, Any]) -> None:
-        at, method = f"record {record['number']}", record.get("method")
-        if "event" in record:
-            return  # it was collected: the hosts whose records these are begin and end as they like
-        if method == START:
-            if self._open:
-                self._found.append(f"{at}: the run before has no end: its host was killed, or its end was cut off")
-            self._open = True
-        elif method == STOP:
-            self._open = False
-        elif method == CUT:
-            self._found.append(f"{at}: {record.get('bytes')} bytes of an incomplete record were cut off here")
-        elif method == LOST:
-            self._found.append(f"{at}: {record.get('records')} records could not be written here")
-
-    def notes(self, *, ended: bool) -> Iterator[str]:
-        """All notes. `ended`: the log was read to its end."""
-        yield from self._found
-        if ended and self._open:
-            yield "the last run has no end: its host still runs, or was killed, or its end was cut off"

@@ -9,7 +9,7 @@ extension = Extension(
     public=("metrics",),
     keywords={
         "prometheus": Keyword(
-            Lazy("picohook.ext.prometheus.part:PrometheusPart"),
+            Lazy("picohook.ext.prometheus.endpoint:PrometheusPart"),
             "[HOST:]PORT",
             "Also answer GET /metrics there: on this machine alone unless HOST is given.",
         ),

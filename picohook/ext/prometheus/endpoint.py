@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import anyio.from_thread
 import anyio.lowlevel
 import anyio.to_thread
 
+from ...engine.part import Part
 from ...errors import PicohookError
 from .metrics import registry
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from wsgiref.simple_server import WSGIServer
 
     from ...engine.engine import Engine
+    from ...host import Host
 
 NOUN = "the metrics endpoint"
 
@@ -53,3 +55,17 @@ def _address(where: str) -> tuple[str, int]:
     if not port.isascii() or not port.isdecimal() or int(port) > 65535:  # noqa: PLR2004 - the last port
         raise PicohookError(f"{where} is not an address for {NOUN}: that is [HOST:]PORT")
     return host.removeprefix("[").removesuffix("]") or "127.0.0.1", int(port)
+
+
+class PrometheusPart(Part):
+    """Answers `GET /metrics` while the host runs."""
+
+    def __init__(self, where: str | int) -> None:
+        self._where = str(where)
+        self._opened = AsyncExitStack()
+
+    async def open(self, host: Host) -> None:
+        await self._opened.enter_async_context(metrics_endpoint(host, self._where))
+
+    async def aclose(self) -> None:
+        await self._opened.aclose()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Union
 
 from ...errors import PicohookError
@@ -39,27 +39,25 @@ _MOST_WAITING = 256
 """Newly denied calls that wait for what became of them then."""
 
 
-@dataclass(slots=True)
 class RecordedHook:
     """A hook of a record."""
 
-    line: Line | None = None
-    """The last line of the record."""
-    named: set[str] = field(default_factory=set)
-    """The stages that its settings name."""
-    stages: set[str] = field(default_factory=set)
-    """The stages at which it was asked."""
-    told: bool = False
-    """Whether it was told of events."""
+    def __init__(self) -> None:
+        self.settings: dict[str, Any] = {}
+        """Its last settings in the record."""
+        self.kind = HookSpec
+        self.named: set[str] = set()
+        """The stages that its settings name."""
+        self.stages: set[str] = set()
+        """The stages at which it was asked."""
+        self.observe: list[str] = []
 
     def stand_in(self, name: str, command: Collection[str]) -> HookSpec:
         """The settings of a program that answers in its place."""
-        line = self.line or {}
-        settings, kind = line.get("settings", {}), WholeModeSpec if line.get("whole_modes") else HookSpec
-        settings = settings | {"stages": sorted(self.stages if kind is HookSpec else self.named)}
+        stages = sorted(self.stages if self.kind is HookSpec else self.named)
         # It runs as on the command line that names it. If it does not start, the replay ends.
         runs = {"name": name, "command": list(command), "inherit_env": True, "required": True}
-        return kind.model_validate(settings | runs | {"observe": ["*"] if self.told else []})
+        return self.kind.model_validate({**self.settings, **runs, "stages": stages, "observe": self.observe})
 
 
 def recorded_hooks(entries: Iterable[Entry]) -> dict[str, RecordedHook]:
@@ -67,12 +65,13 @@ def recorded_hooks(entries: Iterable[Entry]) -> dict[str, RecordedHook]:
     hooks: defaultdict[str, RecordedHook] = defaultdict(RecordedHook)
     for line, chain in entries:
         if line["type"] == "hook":
-            hooks[line["hook"]].line = line
-            hooks[line["hook"]].named.update(line["settings"].get("stages", ()))
+            hook = hooks[line["hook"]]
+            hook.settings, hook.kind = line["settings"], WholeModeSpec if "whole_modes" in line else HookSpec
+            hook.named.update(hook.settings.get("stages", ()))
         elif line["type"] == "ask" and chain is not None and "stands_in" not in line:
             hooks[line["hook"]].stages.add(chain.stage.name)
         for name in line.get("hooks", ()):
-            hooks[name].told = True
+            hooks[name].observe = ["*"]
     return dict(hooks)
 
 

@@ -136,7 +136,6 @@ def replay(
     }
     for why in [why for why, is_made in mistakes.items() if is_made]:
         raise typer.BadParameter(why)
-    tally = Tally(ignored, as_json)
     with ExitStack() as stack:
         known = _read(records, record)
         past: Iterable[PastCall] = ()
@@ -146,7 +145,9 @@ def replay(
             hook, layers = _standing_in(known, hook, command)
         else:
             layers = Layers() if shadow else configured(against)
-        hooks, tally.notes = [*layers.hooks], [_WITH]
+        replay = Replay(hook or "")
+        tally = Tally(replay, ignored, as_json, [_WITH])
+        hooks = [*layers.hooks]
         if not effects:
             hooks, notes = confined(hooks, stack.enter_context(tempfile.TemporaryDirectory(prefix="picohook-")))
             tally.notes = [_WITHOUT, *notes]
@@ -157,7 +158,6 @@ def replay(
         if html is not None:
             title = f"Back-test of {', '.join(records) or f'the history of {history}'}"
             tally.page = stack.enter_context(page(html, title, full=full))
-        replay = Replay(hook or "")
 
         async def work(host: Host) -> None:
             dialogue.CURRENT.set(dialogue.Dialogue("", asks=True, cwd=os.getcwd()))  # what would be asked is no denial
@@ -168,7 +168,8 @@ def replay(
         timeouts = Timeouts(chain=_LONG) if command else None
         with _errors_of(command), garbage_collected_rarely():
             with_hooks(replace(layers, hooks=tuple(hooks)), work, record=record, timeouts=timeouts, faster=True)
-        tally.finish(replay)
+        if tally.page is not None:
+            tally.page.notes = {"How": "; ".join(tally.notes), "Result": tally.text}
     tally.conclude(max_false, any_change=same or bool(command))
 
 

@@ -28,6 +28,7 @@ _SHOWN = ("hook", "action", "seconds", "failed", "reason", "feedback", "notes", 
 class Tally:
     """Counts the decisions that were compared, and shows those that changed."""
 
+    replay: Replay
     ignored: list[str]
     as_json: bool
     notes: list[str] = field(default_factory=list)
@@ -41,8 +42,6 @@ class Tally:
     """Changed decisions that another state of the machine may explain."""
     failed: int = 0
     """Decisions in which a hook failed now."""
-    succeeded: int = 0
-    unanswered: int = 0
 
     def take(self, one: Comparison, start: float) -> None:
         """Count a decision, and show it if it changed. `start` is the time of the record's beginning."""
@@ -69,33 +68,28 @@ class Tally:
         else:
             _show(item)
 
-    def finish(self, replay: Replay) -> None:
-        """Take over the numbers of the replay, and write them to the page."""
-        self.succeeded, self.unanswered = replay.succeeded, replay.unanswered
-        if self.page is not None:
-            self.page.notes = {"How": "; ".join(self.notes), "Result": self.text}
-
     @property
     def text(self) -> str:
         """All numbers in words."""
         changed = ", ".join(f"{self.kinds[kind]} {kind}" for kind in KINDS if self.kinds[kind])
         text = f"{output.many(self.compared, 'decision')}, {self.kinds.total()} changed{changed and f': {changed}'}"
-        if self.succeeded and self.kinds[NEWLY_DENIED]:
-            text += f" ({output.many(self.false, 'false rejection')} of {output.many(self.succeeded, 'call')} that succeeded)"
+        if self.replay.succeeded and self.kinds[NEWLY_DENIED]:
+            calls = output.many(self.replay.succeeded, "call")
+            text += f" ({output.many(self.false, 'false rejection')} of {calls} that succeeded)"
         extra = {
             "of the changed may depend on files or git": self.stateful,
             "with a hook that failed": self.failed,
-            "without an answer in the record": self.unanswered,
+            "without an answer in the record": self.replay.unanswered,
         }
         return text + "".join(f", and {count} {what}" for what, count in extra.items() if count)
 
     def conclude(self, max_false: float | None, *, any_change: bool) -> None:
         """Print the numbers. Raises `typer.Exit` if they are not good."""
-        changed = self.kinds.total()
+        changed, succeeded = self.kinds.total(), self.replay.succeeded
         if self.as_json:
             counts = {kind.replace(" ", "_"): self.kinds[kind] for kind in KINDS}
-            more = {"false_rejections": self.false, "succeeded": self.succeeded, "stateful": self.stateful}
-            numbers = {"decisions": self.compared, "changed": changed, "unanswered": self.unanswered}
+            more = {"false_rejections": self.false, "succeeded": succeeded, "stateful": self.stateful}
+            numbers = {"decisions": self.compared, "changed": changed, "unanswered": self.replay.unanswered}
             output.data({**numbers, **counts, **more, "failed": self.failed})
         else:
             output.line(self.text, style="bold red" if changed else "bold green")
@@ -105,9 +99,9 @@ class Tally:
             output.error("a hook failed, so this does not show what it would decide")
         if self.kinds[NEWLY_ALLOWED] or self.failed or not self.compared or (any_change and changed):
             raise typer.Exit(1)
-        if max_false is not None and not self.succeeded:
+        if max_false is not None and not succeeded:
             output.error("which calls succeeded is not known, so --max-false cannot be held: record after_tool, too")
-        if max_false is not None and (not self.succeeded or self.false > max_false * self.succeeded):
+        if max_false is not None and (not succeeded or self.false > max_false * succeeded):
             raise typer.Exit(_TOO_MANY_FALSE)
 
 
