@@ -27,6 +27,7 @@ from picohook import (
     ToolResult,
     blade_hooks,
 )
+from picohook.calls.model_call import in_rounds
 from picohook.ext.blade.hooks import HookEvent
 from picohook.ext.jcli.dialect import RegisteredHooks
 from picohook.integrations.agent_run import AgentRun
@@ -448,7 +449,8 @@ async def test_a_frameworks_run_with_a_sessions_host_has_the_sessions_hooks_at_e
 
     async with host_with() as host, host.session("s1", hooks=[hook]) as session:
         async with AgentRun(session.host, "s1", "hello") as guard:
-            await guard.llm(LLMRequest(), Model(says("x")).complete)
+            async with guard.model_call(LLMRequest()) as decided:
+                await in_rounds(decided, Model(says("x")).complete)
             await guard.tool(ToolCall(tool="bash"), execute, lambda result: result)
             with pytest.raises(HardAbortError):
                 await guard.tool(ToolCall(tool="bash"), execute, lambda result: result)
