@@ -51,12 +51,11 @@ if TYPE_CHECKING:
     from ..model.decisions import Outcome
     from ..model.spec import Timeouts
     from ..model.stages import Stage
-    from .arrangement import Arrangement
+    from .arrangement import Arrangement, Service
     from .event_queue import EventOf
     from .lifecycle import MountedHooks
     from .listener import Operation, OperationKind
     from .seat import Seat
-    from .tasks import Service
 
 P = TypeVar("P", bound=Payload)
 T = TypeVar("T")

@@ -50,20 +50,6 @@ class Chain(Generic[P]):
     It knows nothing of mounting, sessions and processes: it is given seats in order, and a clock.
     """
 
-    __slots__ = (
-        "account",
-        "answering",
-        "clock",
-        "encoded",
-        "end",
-        "first",
-        "guards",
-        "on_edit",
-        "shared_end",
-        "stage",
-        "trail",
-    )
-
     def __init__(
         self,
         stage: Stage[P],
@@ -200,19 +186,11 @@ class Chain(Generic[P]):
         # By position: an object made by keywords costs twice as much.
         if asked is not None:
             decision = asked.decision
-            feedback = decision.feedback if isinstance(decision, Retry) else ""
-            return Outcome(
-                stage.name,
-                decision.action,
-                asked.encoded.payload,
-                decision.reason,
-                trail,
-                approved,
-                asked.result,
-                feedback,
-                name,
-                None if stage.approves else encoded.payload,
-            )
+            made = Outcome(stage.name, decision.action, asked.encoded.payload, decision.reason, trail, approved)
+            made.result, made.hook, made.asked_about = asked.result, name, None if stage.approves else encoded.payload
+            if isinstance(decision, Retry):
+                made.feedback = decision.feedback
+            return made
         if refusal:
             denied: OutcomeAction = words.DENY if words.DENY in stage.actions else words.ABORT_TURN
             return Outcome(stage.name, denied, encoded.payload, refusal, trail)

@@ -16,10 +16,9 @@ from ..model.spec import OF_SESSION
 from ..model.stages import APPROVE_TOOL
 from ..transport.event_loop import current_reactor
 from ..wire.did_you_mean import nearest
-from .arrangement import Arrangement
+from .arrangement import Arrangement, Mounted, Service
 from .event_queue import EventQueue
 from .order import in_order
-from .tasks import Mounted, Service
 from .tool_ownership import Ownership
 
 if TYPE_CHECKING:

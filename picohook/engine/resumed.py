@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ..model.decisions import Decision, Outcome
     from ..model.payloads import Payload
     from ..model.stages import Stage
-    from .tasks import Mounted
+    from .arrangement import Mounted
 
 
 PAUSES: ContextVar[tuple[str, ...]] = ContextVar("PAUSES", default=())

@@ -27,19 +27,6 @@ def longest(timeout: float) -> float:
 class Seat:
     """A hook's place in a stage's chain."""
 
-    __slots__ = (
-        "fallback",
-        "filter",
-        "guard",
-        "hook",
-        "is_system",
-        "longest",
-        "name",
-        "shadow",
-        "timeout",
-        "waits_for_person",
-    )
-
     def __init__(
         self,
         hook: Hook,

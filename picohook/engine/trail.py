@@ -28,23 +28,13 @@ def entry_of(
     # By position: an object made by keywords costs twice as much.
     if decision is CONTINUE and error is None and not (retries or degraded):
         return TrailEntry(name, words.CONTINUE, duration)  # as nearly always
-    reason = "" if failure else decision.reason
-    severity = decision.severity if isinstance(decision, Deny) else ""
-    grant = decision.grant if isinstance(decision, Approve) and not degraded else None
-    return TrailEntry(
-        name,
-        decision.action,
-        duration,
-        error,
-        decision.notes,
-        retries,
-        reason,
-        failure,
-        False,
-        degraded,
-        severity,
-        grant,
-    )
+    entry = TrailEntry(name, decision.action, duration, error, decision.notes, retries)
+    entry.reason, entry.failure, entry.degraded = "" if failure else decision.reason, failure, degraded
+    if isinstance(decision, Deny):
+        entry.severity = decision.severity
+    elif isinstance(decision, Approve) and not degraded:
+        entry.grant = decision.grant
+    return entry
 
 
 def not_asked(stage: Stage[Any], seat: Seat) -> TrailEntry:

@@ -8,9 +8,8 @@ from ..errors import HookRefusedError, HookReplyError
 from ..model.decisions import CONTINUE
 from ..model.replies import read_decision
 from ..process.advice import advice
-from ..process.states import HookState
 from ..wire import words
-from .supervised import SupervisedHook
+from .supervised import HookState, SupervisedHook
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable

@@ -7,7 +7,7 @@
         +---------+---------+-> FAILED                a permanent cause, or too many starts; `reset` leads to BACKOFF
     any -> STOPPING -> STOPPED                        the host closes, or the hook is unmounted
 
-`states` has the exact table. One task for each hook goes through the states. Calls do not pass through that task: they use
+`STEPS` has the exact table. One task for each hook goes through the states. Calls do not pass through that task: they use
 `channel` if it is set, and otherwise wait in `ready` until their own deadline.
 """
 
@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import signal
 from dataclasses import asdict, replace
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -24,7 +25,6 @@ from ..process.advice import advice
 from ..process.child import START_WAIT, Child, SpawnDelayedError
 from ..process.plan import ChangedError, Planner
 from ..process.restart import RestartBudget, StartTurns
-from ..process.states import HookState, step
 from ..process.threads import NoThreadError
 from ..transport.channel import CLOSED_OUTPUT, PIPE_ENDS, Channel, HookCounters
 from ..wire.platforms import is_ending
@@ -47,6 +47,42 @@ SHOWN_TAIL = 500
 NOT_RUN = "does it call app.run(), or read its input in a loop, and stay in the foreground?"
 FAULT_GRACE = 0.5
 """Seconds from TERM to KILL for a process that broke the protocol or hangs."""
+
+
+class HookState(StrEnum):
+    """The state of a hook's process."""
+
+    STOPPED = "stopped"
+    STARTING = "starting"
+    READY = "ready"
+    BACKOFF = "restarting"
+    FAILED = "failed"
+    STOPPING = "stopping"
+
+
+_ENDS = frozenset({HookState.FAILED, HookState.STOPPED})
+"""The states that may follow every state but STOPPED."""
+STEPS: dict[HookState, frozenset[HookState]] = {
+    # STARTING follows itself because a new hook is STARTING before its first start.
+    HookState.STARTING: _ENDS | {HookState.STARTING, HookState.READY, HookState.BACKOFF, HookState.STOPPING},
+    HookState.READY: _ENDS | {HookState.BACKOFF, HookState.STOPPING},
+    HookState.BACKOFF: _ENDS | {HookState.STARTING},
+    HookState.FAILED: frozenset({HookState.BACKOFF, HookState.STOPPED}),
+    HookState.STOPPING: _ENDS,
+    HookState.STOPPED: frozenset(),
+}
+"""The states that may follow each state."""
+
+
+class IllegalStepError(Exception):
+    """A step that `STEPS` does not have: a bug in picohook. The supervisor then gives its hook up."""
+
+
+def step(now: HookState, then: HookState) -> HookState:
+    """The state `then`. Raises `IllegalStepError` if it may not follow `now`."""
+    if then not in STEPS[now]:
+        raise IllegalStepError(f"a hook that is {now.value} cannot become {then.value}")
+    return then
 
 
 class _Life:
@@ -306,15 +342,8 @@ class SupervisedHook(Hook):
 
         host = self._host
         try:
-            child = await Child.start(
-                host.reactor,
-                host.spawner,
-                planned,
-                deadline=self._now() + START_WAIT,
-                name=self.name,
-                log=self._log,
-                on_exit=exited,
-            )
+            deadline = self._now() + START_WAIT
+            child = await Child.start(host, planned, deadline=deadline, name=self.name, on_exit=exited)
         finally:
             planned.close()
         channel = Channel(

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ..observe.log import Log
     from ..transport.reactor import Reactor
     from .plan import Plan
-    from .spawn import SpawnedProcess, Spawner
+    from .spawn import ProcessServices, SpawnedProcess
 
 START_WAIT = 10.0
 """Seconds that the system may take to start a process. The time for its hello begins afterwards."""
@@ -62,13 +62,11 @@ class Child:
     @classmethod
     async def start(
         cls,
-        reactor: Reactor,
-        spawner: Spawner,
+        host: ProcessServices,
         plan: Plan,
         *,
         deadline: float,
         name: str,
-        log: Log,
         on_exit: Callable[[], None],
         stderr: int | None = None,
     ) -> Child:
@@ -85,7 +83,7 @@ class Child:
                 pipes += make()
             pipes += reversed(os.pipe()) if stderr is None else (os.dup(stderr),)
             theirs, ours = (pipes[0], pipes[3], pipes[4]), (pipes[1], pipes[2], *pipes[5:])
-            process = await spawner.spawn(plan, theirs, deadline)
+            process = await host.spawner.spawn(plan, theirs, deadline)
         except BaseException as error:
             for fd in pipes:
                 os.close(fd)
@@ -96,7 +94,7 @@ class Child:
             raise HookCrashedError(f"cannot be started: {_why(error)}", hook=name) from None
         for fd in theirs:
             os.close(fd)
-        return cls(reactor, process, ours, log=log, on_exit=on_exit)
+        return cls(host.reactor, process, ours, log=host.log, on_exit=on_exit)
 
     @property
     def pid(self) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ..errors import HookCrashedError, HookTimeoutError
@@ -99,15 +100,8 @@ class Runner:
             return bool(rest)
 
         try:
-            child = await Child.start(
-                host.reactor,
-                host.spawner,
-                planned,
-                deadline=deadline,
-                name=name,
-                log=host.log,
-                on_exit=lambda: done.settle(None),
-            )
+            ended = partial(done.settle, None)
+            child = await Child.start(host, planned, deadline=deadline, name=name, on_exit=ended)
         except TimeoutError:
             raise HookTimeoutError("it was not started in time", hook=name) from None
         except SpawnDelayedError as error:

@@ -326,7 +326,7 @@ class Peer:
         self._lines.tail = None
 
     def _result_received(self, request_id: int, reply: Reply, line: bytes) -> PeerEvent:
-        pending = self._pending.pop(b"%d" % request_id, None) if 0 < request_id <= self._sent else None
+        pending = self._take(request_id)
         if pending is None:
             return self._unexpected(request_id, line)
         if type(reply.result) is dict and reply.result.keys() <= _PLAIN:
@@ -349,12 +349,10 @@ class Peer:
         return self._request_received(message, line)
 
     def _response_received(self, response: Response, line: bytes) -> PeerEvent:
-        pending = self._waiting(response.id)
-        if pending is None or pending[0] > self._sent:
+        pending = self._take(response.id)
+        if pending is None:
             return self._unexpected(response.id, line)
-        request_id, token, strict = pending
-        del self._pending[b"%d" % request_id]
-        return token, read_response(response, strict=strict)
+        return pending[1], read_response(response, strict=pending[2])
 
     def _unexpected(self, request_id: object, line: bytes) -> DroppedLine:
         if self._waiting(request_id) is not None:
@@ -389,6 +387,13 @@ class Peer:
         """The token of a request that waits for a reply, or None."""
         pending = self._waiting(request_id)
         return None if pending is None else pending[1]
+
+    def _take(self, request_id: object) -> _Pending | None:
+        """Take a request out of those that wait. Returns None if it does not wait, or was not sent yet."""
+        pending = self._waiting(request_id)
+        if pending is None or pending[0] > self._sent:
+            return None
+        return self._pending.pop(b"%d" % pending[0])
 
     def _waiting(self, request_id: object) -> _Pending | None:
         if type(request_id) is int and 0 < request_id < self._next_id:

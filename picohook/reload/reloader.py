@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import anyio
 import anyio.to_thread
 
+from ..engine.arrangement import Mounted
 from ..engine.order import in_order
 from ..engine.status import Reloaded
-from ..engine.tasks import Mounted
 from ..errors import ConfigError, HookCrashedError, Problem
 from ..hooks.base import Hook, HookStatus
 

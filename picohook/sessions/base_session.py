@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
+    from ..engine.arrangement import Mounted
     from ..engine.lifecycle import MountedHooks
-    from ..engine.tasks import Mounted
     from ..hooks.base import Hook
     from ..model.decisions import Outcome
     from ..transport.reactor import Reactor

@@ -9,8 +9,8 @@ from rows import each
 from scripted import scripted
 
 from picohook import Host, ToolCall
-from picohook.process import states
-from picohook.process.states import HookState, IllegalStepError, step
+from picohook.hooks import supervised as states
+from picohook.hooks.supervised import HookState, IllegalStepError, step
 
 LEGAL = {
     ("starting", "starting"), ("starting", "ready"), ("starting", "restarting"), ("starting", "failed"),

@@ -16,6 +16,7 @@ from ...model.spec import HookSpec
 from ...observe.log import Log
 from ...process.child import START_WAIT, Child, SpawnDelayedError
 from ...process.plan import plan
+from ...process.spawn import ProcessServices
 from ...sessions.session import Session
 from ...transport.event_loop import current_reactor
 from .proxy import Proxy
@@ -54,12 +55,10 @@ async def serve_mcp(
     try:
         planned = await anyio.to_thread.run_sync(plan, spec, os.environ)
         child = await Child.start(
-            reactor,
-            host.spawner,
+            ProcessServices(reactor, log, host.timeouts, host.spawner),
             planned,
             deadline=reactor.now() + START_WAIT,
             name=name,
-            log=log,
             on_exit=lambda: ended(),  # noqa: PLW0108 - it is made below, from what this returns
             stderr=2,
         )

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterator, Mapping, Sequence
     from typing import Self
 
-    from ...engine.tasks import Service
+    from ...engine.arrangement import Service
     from ...hooks.base import Question
     from ...host import Host
     from ...model.decisions import Decision, Outcome
