@@ -47,22 +47,19 @@ class DecidedRequest(Decided):
         """Asks before_llm, and again with a hook's feedback. Sets `request` or `response`."""
         self.operation = self.host.operation("model_call", self._given)
         with self.operation.work():
-            await self._ask()
+            while (outcome := await self.host.before_llm(self._given)).action == words.RETRY:
+                self.take(outcome)
+                self._again(outcome)
+            self.take(outcome)
+            raise_if_ended(outcome)
+            if outcome.action == words.RESPOND:
+                self.response = self.traced(outcome.result)
+            else:
+                self.request = outcome.payload.with_notes(outcome.notes)
+                requested(self.host, self.request)
+                self._open = True
         if self.response is not None:
             self.operation.ended(words.RESPOND, payload=self.response)
-
-    async def _ask(self) -> None:
-        while (outcome := await self.host.before_llm(self._given)).action == words.RETRY:
-            self.take(outcome)
-            self._again(outcome)
-        self.take(outcome)
-        if outcome.action == words.RESPOND:
-            self.response = self.traced(outcome.result)
-            return
-        raise_if_ended(outcome)
-        self.request = outcome.payload.with_notes(outcome.notes)
-        requested(self.host, self.request)
-        self._open = True
 
     def stream(self) -> ResponseStream:
         """Begin to read the model's response in pieces. Its `conclude` takes the place of this call's.

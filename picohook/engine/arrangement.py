@@ -160,4 +160,3 @@ class Arrangement:
 
     def seat(self, mounted: Mapping[str, Mounted]) -> None:
         """From now on, ask only these hooks and send events only to them, in place of those that were mounted here."""
-        raise NotImplementedError

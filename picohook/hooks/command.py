@@ -5,17 +5,15 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-import anyio
-
 from ..errors import HookCrashedError
 from ..process.advice import advice
 from ..process.runner import Runner
 from ..protocol.codec import encode
+from ..transport.concurrency import ConcurrencyLimit
 from ..wire import words
 from ..wire.text import cut, last_words
 from . import native_contract
 from .queued_events import QueuedEventsHook
-from .time_limit import TimeLimit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -43,7 +41,7 @@ class OneShotHook(QueuedEventsHook):
     def open(self, host: HostServices) -> None:
         super().open(host)
         self._warned: set[tuple[str, str]] = set()
-        self._slots = anyio.Semaphore(self.spec.max_in_flight or UNLIMITED)
+        self._slots = ConcurrencyLimit(host.reactor, self.spec.max_in_flight or UNLIMITED)
 
     @property
     def parts(self) -> None:
@@ -76,8 +74,7 @@ class OneShotHook(QueuedEventsHook):
 
     async def _ask(self, event: str, context: dict[str, Any], deadline: float) -> Mapping[str, Any]:
         """The result. Waits for one of the `max_in_flight` slots, and logs fields of the result that have no meaning."""
-        with TimeLimit(deadline, "timed out waiting for a free slot (max_in_flight)"):
-            await self._slots.acquire()
+        await self._slots.acquire(deadline, self.name)
         try:
             result = await self.answer(event, context, deadline)
         finally:

@@ -72,8 +72,6 @@ class BaseTurn:
         self._label = label
         self._media_count = media_count
         self._resumed = self._pending = resumed
-        self._is_used = False
-        """Whether its pause is used up, by this turn."""
         self._context: list[str] = []
         self._injected: list[dict[str, Any]] = []
         self._steering: list[str] = []
@@ -100,7 +98,6 @@ class BaseTurn:
             settings = self.host.settings
             assert settings.used_pauses is not None  # `Session.resume` requires it
             await use(self._resumed[0], settings.used_pauses, settings.pause_lasts)
-            self._is_used = True
         self._open = True
         if self._parent is None:
             (context, injected), self.session.added = self.session.added, ([], [])
@@ -256,7 +253,7 @@ class BaseTurn:
     def _resumed_at(self, stage: str) -> tuple[PausedTurn, Resumed] | None:
         """In the first step of a resumed turn, the paused turn and the answer. Raises `PicohookError` in a wrong step."""
         pending = self._pending
-        if pending is not None and not self._is_used:
+        if pending is not None and not self._open:
             raise PicohookError("this turn is resumed inside its block: use `async with`")
         if pending is not None and pending[0].stage != stage:
             raise PicohookError(f"this turn was paused at {pending[0].stage}: resume it there")
