@@ -292,7 +292,10 @@ async def test_waiting_for_a_free_slot_counts_toward_its_timeout(shell_hook, boa
         await board.line("child")
         outcome = await host.approve_tool(CALL)
         tasks.cancel_scope.cancel()
-    assert (outcome.approved, outcome.trail[0].error) == (False, "timed out waiting for a free slot: 1 call was ahead of it")
+    assert (outcome.approved, outcome.trail[0].error) == (
+        False,
+        "timed out waiting for a free slot: 1 call was ahead of it",
+    )
 
 
 async def test_an_approver_can_say_yes(shell_hook):
