@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 import anyio
 
@@ -257,10 +257,12 @@ class Chain(Generic[P]):
         for part in self.answering:
             began, name = self.clock(), _name(part)
             try:
-                with anyio.CancelScope(deadline=began + ANSWERS_WITHIN) as scope:  # `fail_after` takes twice as long
-                    decision = await part.answer(cast("ToolCall", self.encoded.deep_copy().payload), approvers)
-                if scope.cancelled_caught:
-                    raise TimeoutError
+                decision: Any = part.answer(cast("ToolCall", self.encoded.deep_copy().payload), approvers)
+                if hasattr(
+                    decision, "__await__"
+                ):  # a scope takes a third of the time of a chain that a part answers at once
+                    with anyio.fail_after(ANSWERS_WITHIN):
+                        decision = await decision
                 if decision is None:
                     continue
                 if not isinstance(decision, Approve | Deny):

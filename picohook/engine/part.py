@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import anyio
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Awaitable, Iterable, Mapping, Sequence
 
     from ..hooks.base import Hook
     from ..host import Host
@@ -37,8 +37,10 @@ class Part:
     async def started(self) -> None:
         """Each hook can serve, or has failed to start."""
 
-    async def answer(self, call: ToolCall, approvers: Sequence[Hook]) -> Approve | Deny | None:
-        """Answers in place of these approvers, for example by earlier grants. Returns None to have them asked.
+    def answer(
+        self, call: ToolCall, approvers: Sequence[Hook]
+    ) -> Awaitable[Approve | Deny | None] | Approve | Deny | None:
+        """Answers in place of these approvers, for example by earlier grants. Returns None to have them asked. May be async.
 
         `call` is a copy of the call that will run. `approvers` may be those of a session. Approvers with `guard` are asked in
         any case, also about an approved call. An error, or no answer within five seconds, counts as None and is in the trail.

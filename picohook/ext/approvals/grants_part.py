@@ -26,7 +26,7 @@ from .grants import LASTS, Facts, Grant, Terms, form_of, key
 from .grants_store import GrantStore, new_id
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
     from typing import Self
 
     from ...hooks.base import Hook
@@ -127,10 +127,13 @@ class GrantsPart(Part):
 
     # Using.
 
-    async def answer(self, call: ToolCall, approvers: Sequence[Hook]) -> Approve | None:
-        """A yes if each of these approvers has given a grant for the call. None to have them all asked."""
+    def answer(self, call: ToolCall, approvers: Sequence[Hook]) -> Awaitable[Approve | None] | Approve | None:
+        """A yes if each of these approvers has given a grant for the call. None to have them all asked.
+
+        It comes at once if such a call was answered before, the file of grants is the same, and no other has to be read.
+        """
         if self._new or self._writing.locked():
-            await self._keep_new()
+            return self._once_kept(call, approvers)
         version = self._store.version()
         if version != self._version:
             self._version, self._known, self._forms = version, {}, {}
@@ -138,14 +141,19 @@ class GrantsPart(Part):
         if not (forms and all(forms.values())):
             return None
         facts = Facts(call)
-        is_quick = all(map(self._is_marked, forms)) and all(map(facts.is_quick, forms.values()))
         read = partial(self._keys, facts, forms)
-        keys = read() if is_quick else await anyio.to_thread.run_sync(read)
-        yes, begin, end = self._known.get(keys, (None, 0.0, 0.0))
+        if not (all(map(self._is_marked, forms)) and all(map(facts.is_quick, forms.values()))):
+            return self._look(read, [*forms])
+        yes, begin, end = self._known.get(keys := read(), (None, 0.0, 0.0))
         if yes is None or not begin <= time.time() < end:
-            yes = await self._look(keys, [*forms])
-        self.uses += yes is not None
+            return self._look(keys, [*forms])
+        self.uses += 1
         return yes
+
+    async def _once_kept(self, call: ToolCall, approvers: Sequence[Hook]) -> Approve | None:
+        await self._keep_new()
+        answer = self.answer(call, approvers)
+        return answer if answer is None or isinstance(answer, Approve) else await answer
 
     def _forms_of(self, call: ToolCall, approvers: Sequence[Hook]) -> dict[Hook, list[tuple[str, str]]]:
         """For each approver, the forms of its grants that may be for the call, each with the start of their keys."""
@@ -158,8 +166,9 @@ class GrantsPart(Part):
             self._forms[spot] = {hook: self._store.forms(own) for hook, own in starts.items()}
         return self._forms[spot]
 
-    async def _look(self, keys: Keys, approvers: Sequence[Hook]) -> Approve | None:
+    async def _look(self, keys: Keys | Callable[[], Keys], approvers: Sequence[Hook]) -> Approve | None:
         """Look for grants with these keys, and use those that are counted. Note the answer of others until the file changes."""
+        keys = keys if isinstance(keys, tuple) else await anyio.to_thread.run_sync(keys)
         found = [self._store.find(of_hook) for of_hook in keys]
         used = [grant for grant in found if grant is not None]
         if len(used) < len(approvers):
@@ -174,6 +183,7 @@ class GrantsPart(Part):
         yes = Approve(reason="; ".join(said))
         if not counted and len(self._known) < MOST_KNOWN:
             self._known[keys] = yes, max(grant.given for grant in used), min(grant.until for grant in used)
+        self.uses += 1
         return yes
 
     def _use(self, counted: Sequence[str]) -> None:
