@@ -207,8 +207,6 @@ def split(words: Sequence[Word], row: Row) -> Split:
             option(name.replace(bare, full or bare), attached or (next(rest, None) if full else None))
         else:
             letters = text if bundled else text[1:]
-            if len(text) > 2 and not bundled:
-                options[text] = ""
             for place, letter in enumerate(letters, 1):
                 if letter not in row.values:
                     option(f"-{letter}")

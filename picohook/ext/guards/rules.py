@@ -85,6 +85,8 @@ def _has(options: Mapping[str, str], operands: Sequence[str], wanted: str) -> bo
     name, equals, value = wanted.partition("=")
     if not name.startswith("-"):
         return any(fnmatchcase(text, wanted) for text in operands)
+    if name[1:2] != "-" and len(name) > 2 and name not in options:
+        return all(f"-{letter}" in options for letter in name[1:])
     for given, has in options.items():
         short = given.startswith("--") and len(given) > 3 and given not in _known_options and name.startswith(given)
         if (short or given in {name, wanted}) and (not equals or given == wanted or fnmatchcase(has, value)):
@@ -279,7 +281,7 @@ def is_allowed(command: Command, allowed: Command) -> bool:
     """Whether a command is the allowed one, whose words may be globs."""
     if command.name != allowed.name or command.via != allowed.via or (command.wraps and not allowed.wraps):
         return False
-    options, allowed_options = _unbundled(command.options), _unbundled(allowed.options)
+    options, allowed_options = command.options, dict(allowed.options)
     any_option = allowed_options.pop("-*", None) is not None
     if not options.keys() >= allowed_options.keys() - {"--", "-"}:
         return False
@@ -299,12 +301,3 @@ def _are_allowed(operands: Sequence[Word], globs: list[str]) -> bool:
         globs.pop()
         texts = texts[: len(globs)]
     return len(texts) == len(globs) and all(map(fnmatchcase, texts, globs))
-
-
-def _unbundled(options: Mapping[str, str]) -> dict[str, str]:
-    """The options without bundles, whose letters are there one by one."""
-    return {
-        name: value
-        for name, value in options.items()
-        if name[:2] == "--" or len(name) < 3 or not all(f"-{letter}" in options for letter in name[1:])
-    }

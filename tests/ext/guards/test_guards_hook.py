@@ -8,12 +8,16 @@ import subprocess
 import sys
 
 import pytest
+from mcp_ends import between, call as mcp_call
 
 from picohook import FunctionHook, Host, ToolCall
 from picohook.errors import ConfigError
 from picohook.ext.guards.memory import MOST_FILES, Memory
+from picohook.ext.guards.table import GuardsSpec
 from picohook.ext.vendors import dialogue
+from picohook.ext.vendors.dialects import vendor_named
 from picohook.ext.vendors.dialogue import Dialogue
+from picohook.ext.vendors.shim.server import ShimHost, ShimRequest
 from picohook.model.payloads import Meta
 
 pytestmark = pytest.mark.anyio
@@ -188,3 +192,30 @@ def test_a_line_of_a_batch_that_is_no_call_is_denied_and_the_others_are_judged(t
     assert [(one["id"], one["decision"]) for one in wrong] == [(None, "deny"), (2, "deny"), (3, "deny"), (None, "deny")]
     assert wrong[1]["reason"].startswith("Line 2 is no call: ")
     assert (last["id"], last["decision"], last["rule"]) == (9, "ask", "cloud.cluster")
+
+
+async def test_guards_judge_the_calls_of_an_mcp_server(config):
+    spec = GuardsSpec(name="guards", stages=("before_tool",), guard=True)
+    async with between(spec.make()) as both:
+        await both.client.send(mcp_call(1, "run", command="rm -fr ~"), mcp_call(2, "read", path="~/.ssh/id_rsa"))
+        for message in (await both.client.message(), await both.client.message()):
+            assert message["result"]["isError"]
+            assert "denied by hook" in message["result"]["content"][0]["text"]
+        await both.client.send(mcp_call(3, "run", command="ls"))
+        assert json.loads(await both.server.line())["id"] == 3
+
+
+@pytest.mark.parametrize(("vendor", "event"), [("codex", "PreToolUse"), ("gemini", "BeforeTool")])
+async def test_guards_judge_the_calls_of_an_agent_behind_its_shim(config, vendor, event):
+    async with Host.from_config(config()) as host:
+        shim = ShimHost(host, vendor_named(vendor), lambda: False)
+
+        async def said(command):
+            tool = {"codex": "Bash", "gemini": "run_shell_command"}[vendor]
+            given = {"session_id": "s", "hook_event_name": event, "tool_name": tool, "tool_input": {"command": command}}
+            reply = await shim.answer(ShimRequest(vendor, event, os.getcwd(), {}, json.dumps(given).encode()))
+            return json.dumps(json.loads(reply.out or b"{}"))
+
+        assert "shell.delete-root" in await said("rm -fr ~")
+        assert "deny" in await said("rm -rf src")  # neither agent can ask for a hook
+        assert "deny" not in await said("ls")
