@@ -14,6 +14,7 @@ from ...config.checks import validate
 from ...config.problems import Problems
 from .call import Call
 from .judge import ALL, USUAL, Judge, Place, Verdict
+from .reading import in_quotes
 from .words import Word
 
 app = App()
@@ -45,11 +46,11 @@ def explain(
     arguments = {"command": line} if params is None else _parsed(params)
     if not isinstance(arguments, dict):
         raise typer.BadParameter("must be a JSON object", param_hint="--params")
-    verdict = judge.judge(tool, arguments, Place.here())
+    shown = _wire(judge.judge(tool, arguments, Place.here()))
     if as_json:
-        output.data(_wire(verdict))
+        output.data(shown)
     else:
-        _show(verdict)
+        _show(shown)
 
 
 def _parsed(text: str) -> Any:
@@ -82,53 +83,46 @@ def _batch(judge: Judge) -> None:
 
 
 def _wire(verdict: Verdict) -> dict[str, Any]:
+    acts = [
+        (act.kind, Word(act.target.path).shown or act.detail, act.target.place)
+        for act in verdict.reading.acts
+        if act.kind not in _HIDDEN_ACTS and act.target.place != "null"
+    ]
     return {
         **{name: getattr(verdict, name) for name in ("decision", "rule", "severity", "why", "instead")},
         "commands": [
-            {"words": [word.shown for word in one.words], "runs_in": [*map(_shown, one.cwds)], "by": list(one.via)}
+            {
+                "words": [word.shown for word in one.words],
+                "runs_in": [Word(cwd).shown for cwd in one.cwds],
+                "by": list(one.via),
+            }
             for one in verdict.reading.commands
             if one.name != "{"
         ],
-        "acts": [{"act": kind, "on": on, "place": place} for kind, on, place in _acts(verdict)],
+        "acts": [{"act": kind, "on": on, "place": place} for kind, on, place in dict.fromkeys(acts)],
         "undecided": [doubt.why for doubt in verdict.reading.doubts],
         "rules": [found.rule.id for found in verdict.findings],
     }
 
 
-def _acts(verdict: Verdict) -> list[tuple[str, str, str]]:
-    """What the call does: the act, on what, and where that is. Each once."""
-    made = [
-        (act.kind, _shown(act.target.path) or act.detail, act.target.place)
-        for act in verdict.reading.acts
-        if act.kind not in _HIDDEN_ACTS and act.target.place != "null"
-    ]
-    return list(dict.fromkeys(made))
-
-
-def _shown(text: str) -> str:
-    return Word(text).shown
-
-
-def _show(verdict: Verdict) -> None:
-    output.line(f"{verdict.decision}  {verdict.rule}".rstrip(), style=_COLOURS[verdict.decision])
-    if verdict.why:
-        output.line(verdict.why)
-    if verdict.instead:
-        output.line(f"Instead: {verdict.instead}")
-    pack = verdict.rule.partition(".")[0]
+def _show(shown: dict[str, Any]) -> None:
+    output.line(f"{shown['decision']}  {shown['rule']}".rstrip(), style=_COLOURS[shown["decision"]])
+    if shown["why"]:
+        output.line(shown["why"])
+    if shown["instead"]:
+        output.line(f"Instead: {shown['instead']}")
+    pack = shown["rule"].partition(".")[0]
     if pack in ALL and pack not in USUAL:
         output.line(f"The pack {pack} counts where a configuration names it: an empty [guards] does not have it.")
     output.line()
-    commands = [one for one in verdict.reading.commands if one.name != "{"]
-    for command in commands[:40]:
-        by = f"  (started by {', '.join(command.via)})" if command.via else ""
-        output.line(f"runs     {command.line}{by}")
-        if command.cwds:
-            output.line(f"         in {' or '.join(map(_shown, command.cwds))}")
-    for kind, on, place in _acts(verdict)[:60]:
-        output.line(f"{kind:<8} {on}" + (f"  ({place})" if place else ""))
-    for doubt in verdict.reading.doubts:
-        output.line(f"unknown  {doubt.why}", style="yellow")
-    others = dict.fromkeys(found.rule.id for found in verdict.findings if found.rule.id != verdict.rule)
-    if others:
+    for command in shown["commands"][:40]:
+        by = f"  (started by {', '.join(command['by'])})" if command["by"] else ""
+        output.line(f"runs     {' '.join(map(in_quotes, command['words']))}{by}")
+        if command["runs_in"]:
+            output.line(f"         in {' or '.join(command['runs_in'])}")
+    for act in shown["acts"][:60]:
+        output.line(f"{act['act']:<8} {act['on']}" + (f"  ({act['place']})" if act["place"] else ""))
+    for doubt in shown["undecided"]:
+        output.line(f"unknown  {doubt}", style="yellow")
+    if others := [one for one in dict.fromkeys(shown["rules"]) if one != shown["rule"]]:
         output.line(f"Other rules: {', '.join(others)}")

@@ -55,7 +55,7 @@ class Command:
     @property
     def line(self) -> str:
         """The command for people."""
-        return " ".join(_quoted(word.shown) for word in self.words)
+        return " ".join(in_quotes(word.shown) for word in self.words)
 
 
 class Act(NamedTuple):
@@ -93,5 +93,6 @@ class Reading:
             self.doubts.append(Doubt(why, command))
 
 
-def _quoted(text: str) -> str:
+def in_quotes(text: str) -> str:
+    """A word for people, in quotes if it needs them."""
     return text if re.fullmatch(r"[^ \t\n'\"\\;&|<>()$`]+", text) else shlex.quote(text)

@@ -70,12 +70,12 @@ class Pattern:
 
     def matches(self, command: Command) -> bool:
         """Whether a command of one of the names is meant."""
-        texts, options = [word.text for word in command.operands], command.options
-        count = len(self.subs)
+        count, operands, options = len(self.subs), command.operands, command.options
+        if len(operands) < count or any(operands[at].text not in self.subs[at] for at in range(count)):
+            return False
+        texts = [word.text for word in operands]
         return (
-            len(texts) >= count
-            and all(text in sub for text, sub in zip(texts, self.subs, strict=False))
-            and not any(_has(options, texts, one) for one in self.refused)
+            not any(_has(options, texts, one) for one in self.refused)
             and all(any(_has(options, texts, one) for one in group) for group in self.needed)
             and all(any(fnmatchcase(text, glob) for glob in globs for text in texts[count:]) for globs in self.operands)
         )
@@ -270,10 +270,10 @@ class Rules:
                 if not rule.act and rule.holds(command, None, case):
                     yield Finding(rule, command)
         for act in reading.acts:
-            about = {rule.id for rule in self._about(act.command)} if act.command else set()
             for rule in self._acting(act.kind):
-                is_about = (not rule.run or rule.id in about) and rule.is_about(act, case.places.home)
-                if is_about and rule.holds(act.command, act, case):
+                if rule.run and not (act.command and any(one is rule for one in self._about(act.command))):
+                    continue
+                if rule.is_about(act, case.places.home) and rule.holds(act.command, act, case):
                     yield Finding(rule, act.command, act)
 
 
