@@ -12,7 +12,7 @@ from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import chain, groupby, islice
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ..errors import PicohookError
 from .answer_checks import Expectations
@@ -40,13 +40,6 @@ FIRST = ("HELLO-1", "HELLO-2")
 """A hook that fails one of these is not checked further."""
 REFUSES = "CALL-2"
 """Shows the hook's error for an unknown method."""
-
-
-class _Played(NamedTuple):
-    """The scripts that one process of the hook has played."""
-
-    scripts: Sequence[Requirement]
-    output: Output
 
 
 def run(
@@ -105,7 +98,8 @@ class _Player:
         self._lock = threading.Lock()
         self._running: set[HookProcess] = set()
         self._interrupted = False
-        self._played: list[_Played] = []
+        self._played: list[tuple[list[Requirement], Output]] = []
+        """The scripts that each process has played, and its output."""
 
     def play(self, scripts: Sequence[Requirement], at_once: int) -> None:
         """Play the scripts that all others depend on, and then these."""
@@ -137,22 +131,22 @@ class _Player:
     def check_lines(self, requirement: Requirement) -> Result:
         """Check all output. A complaint names the first script that is a cause of it when it is played alone."""
         check = LINE_CHECKS[requirement.id]
-        found = [(played, said) for played in self._played for said in islice(check(played.output), 1)]
+        found = [(scripts, said) for scripts, output in self._played for said in islice(check(output), 1)]
         if not found:
             return Result(requirement, PASS)
-        suspects = [one for played, _ in found for one in played.scripts]
+        suspects = [one for scripts, _ in found for one in scripts]
         for script in sorted(suspects, key=self._manifest.requirements.index):
             for said in check(self._output_of(script)):
                 return Result(requirement, FAIL, requirement.wants, f"in the run for {script.id}, {said}")
-        played, said = found[0]
-        during = f"{played.scripts[0].id} to {played.scripts[-1].id}"
+        scripts, said = found[0]
+        during = f"{scripts[0].id} to {scripts[-1].id}"
         return Result(requirement, FAIL, requirement.wants, f"in the run for {during}, {said}")
 
     def _output_of(self, script: Requirement) -> Output:
         """Returns the output of this script alone."""
-        if all(played.scripts != [script] for played in self._played):
+        if all(scripts != [script] for scripts, _ in self._played):
             self._play_some(deque([script]))
-        return next(played.output for played in self._played if played.scripts == [script])
+        return next(output for scripts, output in self._played if scripts == [script])
 
     def _play_all(self, waiting: deque[Requirement]) -> None:
         while waiting:
@@ -184,7 +178,7 @@ class _Player:
                 self._seen(process.raw)
         scripts = [one.requirement for one in results]
         output = Output(process.lines, process.sent, conversation.methods, self._expectations.longest_line)
-        self._played.append(_Played(scripts, output))
+        self._played.append((scripts, output))
         if all(one.status == PASS and _is_quiet(one.requirement) for one in results):
             results = [_result_of(one, conversation.require_quiet) for one in scripts]
             if len(scripts) > 1 and results[0].status == FAIL:

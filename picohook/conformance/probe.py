@@ -392,12 +392,9 @@ def serve(path: str | None, hold: float | None = None) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the report is written first
     probe.end(signalled=signalled)
     if not path:
-        _tell(probe.report(complete=True))
-
-
-def _tell(report: Report) -> None:
-    for result in report.results:
-        if result.status == FAIL:
-            sys.stderr.write(f"{result.requirement.id} {result.requirement.level}: {result.said}\n")
-    unseen = report.count(SKIP) + report.count(UNTRIED)
-    sys.stderr.write(f"{report.count(PASS)} hold, {report.count(FAIL)} do not, {unseen} were not seen\n")
+        report = probe.report(complete=True)
+        for result in report.results:
+            if result.status == FAIL:
+                sys.stderr.write(f"{result.requirement.id} {result.requirement.level}: {result.said}\n")
+        unseen = report.count(SKIP) + report.count(UNTRIED)
+        sys.stderr.write(f"{report.count(PASS)} hold, {report.count(FAIL)} do not, {unseen} were not seen\n")

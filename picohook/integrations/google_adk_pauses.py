@@ -39,7 +39,8 @@ class Confirmation:
 
     def on_pause(self, outcome: Outcome[ToolCall]) -> Decision:
         """Returns the person's decision. Raises `WaitsError` to ask the person, or `PausedError` if that is not possible."""
-        if self._answered is not None and _same(self._answered, _shown(outcome)):
+        pause = _shown(outcome) | {"reason": (self._answered or {}).get("reason")}
+        if self._answered == pause:  # the same hook's pause about the same call, maybe with another reason
             self._answered = None  # a confirmation is for one hook
             return Continue()
         raise WaitsError(outcome) if self._can_wait else PausedError(outcome)
@@ -60,11 +61,6 @@ PAUSE = "picohook"
 def _shown(outcome: Outcome[ToolCall]) -> dict[str, Any]:
     call = outcome.payload
     return {"hook": outcome.hook, "reason": outcome.reason, "tool": call.tool, "arguments": call.arguments}
-
-
-def _same(answered: dict[str, Any], pause: dict[str, Any]) -> bool:
-    """Whether a person has answered what is asked: the same hook's pause about the same call. Its reason may differ."""
-    return all(answered.get(key) == pause[key] for key in ("hook", "tool", "arguments"))
 
 
 def _asked_pause(tool_context: ToolContext) -> dict[str, Any] | None:

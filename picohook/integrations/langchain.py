@@ -220,17 +220,15 @@ def _turn_of(state: Any) -> str:
 
 
 def _request_of(request: ModelRequest[Any]) -> LLMRequest:
-    """Returns a request as hooks see it."""
+    """Returns a request as hooks see it. The model's own settings hold unless the request changes them."""
+    named = [getattr(request.model, name, None) for name in ("model_name", "model", "name")]
+    own = {name: getattr(request.model, name, None) for name in ("temperature", "max_tokens")}
+    own = {name: value for name, value in own.items() if isinstance(value, int | float)}
     return LLMRequest(
-        model=str(
-            getattr(request.model, "model_name", None)
-            or getattr(request.model, "model", None)
-            or request.model.name
-            or ""
-        ),
+        model=str(next(filter(None, named), "")),
         messages=[_message(message) for message in request.messages],
         tools=[convert_to_openai_tool(tool) if isinstance(tool, BaseTool) else tool for tool in request.tools],
-        options=to_jsonable_python(_own_settings(request.model) | request.model_settings, fallback=str),
+        options=to_jsonable_python(own | request.model_settings, fallback=str),
         system_prompt=request.system_message.text if request.system_message else None,
     )
 
@@ -243,12 +241,6 @@ def _hosted(request: ModelRequest[Any]) -> Iterator[str]:
             kind = tool.get("type") or ("function" if "name" in tool or "title" in tool else next(iter(tool), "tool"))
             if kind not in {"function", "custom", "object"}:
                 yield str(kind)
-
-
-def _own_settings(model: Any) -> dict[str, Any]:
-    """Returns the model's own settings, which hold unless the request changes them."""
-    own = {name: getattr(model, name, None) for name in ("temperature", "max_tokens")}
-    return {name: value for name, value in own.items() if isinstance(value, int | float)}
 
 
 def _with_edits(edited: LLMRequest, shown: LLMRequest, request: ModelRequest[Any]) -> ModelRequest[Any]:

@@ -116,7 +116,7 @@ class PicohookRunner:
     async def _turn(
         self, agent: Agent[Any], task: Any, session_id: str, options: dict[str, Any]
     ) -> AsyncIterator[tuple[AgentRun, dict[str, Any]]]:
-        if isinstance(task, RunState) and not _is_guarded(task._current_agent):  # noqa: SLF001 - there is no public way
+        if isinstance(task, RunState) and not isinstance(task._current_agent, _Guarded):  # noqa: SLF001 - there is no public way
             raise PicohookError(
                 "this RunState has tools that ask no hooks: make it with `RunState.from_json(runner.guard(agent), ...)`"
             )
@@ -130,7 +130,8 @@ class PicohookRunner:
         run.runner, run.first = self, agent.name
         if isinstance(task, RunState):
             run.waited.update(_ids(task))
-        _wrap_default_runner()
+        if not isinstance(default := get_default_agent_runner(), _DefaultRunner):
+            set_default_agent_runner(_DefaultRunner(default))
         async with run:
             try:
                 with having(_CURRENT, run):
@@ -166,7 +167,7 @@ class PicohookRunner:
             if agent.prompt is not None:
                 require_named("prompt", "hooks do not see what the provider has stored", self._unguarded)
             self._require_no_tools_in(agent.model_settings)
-            guarded = known[id(agent)] = agent if _is_guarded(agent) else agent.clone()
+            guarded = known[id(agent)] = agent if isinstance(agent, _Guarded) else agent.clone()
             if guarded is not agent:
                 guarded.__class__ = self._type(type(agent))
             guarded.tools = self._tools(agent.tools)
@@ -231,10 +232,6 @@ def _ids(state: RunState[Any]) -> set[str]:
     return {item.call_id for item in state.get_interruptions() if item.call_id}
 
 
-def _is_guarded(agent: Agent[Any] | None) -> bool:
-    return isinstance(agent, _Guarded)
-
-
 class _HandOff(partial[Any]):
     """Hands off to a guarded copy of the agent."""
 
@@ -285,10 +282,4 @@ class _DefaultRunner(AgentRunner):
 def _outer(agent: Agent[Any]) -> _Run | None:
     """Returns the guarded run whose tool, guardrail or memory runs this agent, or None."""
     here = _CURRENT.get()
-    return here if here is not None and (current_run() is here or not _is_guarded(agent)) else None
-
-
-def _wrap_default_runner() -> None:
-    default = get_default_agent_runner()
-    if not isinstance(default, _DefaultRunner):
-        set_default_agent_runner(_DefaultRunner(default))
+    return here if here is not None and (current_run() is here or not isinstance(agent, _Guarded)) else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import aclosing, nullcontext
 from contextvars import ContextVar
 from dataclasses import replace
 from functools import partial
@@ -283,7 +283,7 @@ class GuardedModel(Model):
                 edited = model_input.edited(shown, decided.request)
                 output = _StreamedOutput(decided.stream())
                 events = self._model.stream_response(**edited)
-                async with _closed_early(events):
+                async with aclosing(events) if isinstance(events, AsyncGenerator) else nullcontext():
                     async for event in events:
                         for passed in await output.passed(event):
                             yield passed
@@ -297,13 +297,3 @@ class GuardedModel(Model):
         arguments = {**dict(zip(_ARGUMENTS, given, strict=False)), **options}
         model_input = ModelInput(arguments, partial(added_tool, self._run_here))
         return model_input, model_input.shown(str(getattr(self._model, "model", "") or ""))
-
-
-@asynccontextmanager
-async def _closed_early(events: AsyncIterator[TResponseStreamEvent]) -> AsyncIterator[None]:
-    """Close a stream at the end of the block, also one that was not read to its end."""
-    try:
-        yield
-    finally:
-        if isinstance(events, AsyncGenerator):
-            await events.aclose()

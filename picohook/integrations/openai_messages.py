@@ -85,8 +85,8 @@ class ModelInput:
         for item in ItemHelpers.input_to_new_input_list(self._arguments["input"]):
             shown = cast(chat.Message, item)
             message = _message(shown)
-            if messages and shown.get("type") == "function_call" and _takes_calls(messages[-1][0]):
-                last, items = messages[-1]
+            last, items = messages[-1] if messages else ({}, [])
+            if shown.get("type") == "function_call" and last.get("role") == "assistant" and "type" not in last:
                 messages[-1] = (
                     {**last, "tool_calls": [*last.get("tool_calls", []), *message["tool_calls"]]},
                     [*items, item],
@@ -94,10 +94,6 @@ class ModelInput:
             else:
                 messages.append((message, [item]))
         return messages
-
-
-def _takes_calls(message: chat.Message) -> bool:
-    return message["role"] == "assistant" and "type" not in message
 
 
 def _tool(tool: Tool | Handoff[Any, Any]) -> chat.Message:

@@ -185,6 +185,8 @@ _iter: Any = Agent.iter
 _AROUND: ContextVar[AgentRun | None] = ContextVar("picohook_around", default=None)
 """The guarded run of this context, in which a capability may run an agent of its own."""
 
+REALTIME = "hooks are not asked about the model of a realtime session"
+
 BY_THEMSELVES = {"OpenAICompaction"}
 """Capabilities that ask a model, past the model of the run."""
 
@@ -239,10 +241,6 @@ def _refuse_run_sync(_: Picohook[Any]) -> None:
     raise PicohookError("`run_sync` cannot ask hooks here: write `await agent.run(...)`")
 
 
-def _refuse_realtime(own: Picohook[Any]) -> None:
-    require_named("realtime", "hooks are not asked about the model of a realtime session", own.unguarded)
-
-
 def _refusing(method: Any, refuse: Callable[[Picohook[Any]], None]) -> Any:
     """Returns this method of an agent, which calls `refuse` first if the agent asks hooks."""
 
@@ -259,7 +257,7 @@ def _refusing(method: Any, refuse: Callable[[Picohook[Any]], None]) -> Any:
 _GUARDED = {
     "iter": _guarded_iter,
     "run_sync": _refusing(Agent.run_sync, _refuse_run_sync),
-    "realtime": _refusing(Agent.realtime, _refuse_realtime),
+    "realtime": _refusing(Agent.realtime, lambda own: require_named("realtime", REALTIME, own.unguarded)),
 }
 """The methods of agents as they are once a `Picohook` was made."""
 

@@ -65,10 +65,6 @@ class Registry:
         self.awaits = False
         """Whether the result of a handler or of a tool may have to be awaited."""
 
-    def observers_of(self, kind: str) -> list[Handler]:
-        """Returns the handlers of this kind of event."""
-        return [handler for kinds, handler in self.observers if kinds is None or kind in kinds]
-
 
 def matcher(pattern: str) -> Callable[[str], object]:
     """Returns a function that tests a tool's name against a pattern.

@@ -175,8 +175,9 @@ class Server:
         """Handle a notification, which is never answered."""
         if method in {words.EVENT, words.RUNTIME_EVENT}:
             event = Event(params)
-            for handler in self._registry.observers_of(event.kind):
-                self._observe(handler, event)
+            for kinds, handler in self._registry.observers:
+                if kinds is None or event.kind in kinds:
+                    self._observe(handler, event)
         elif method == words.CANCEL and self._loop is not None:
             self._loop.cancel(params.get("id"))
 

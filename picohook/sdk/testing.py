@@ -72,8 +72,12 @@ class Client:
         self._open = True
         for end in (self._reads, self._writes):
             os.set_blocking(end, False)
+        modes = dict.fromkeys([words.OBSERVE, *(call.mode for call in STAGES.values())])
+        hello = {"name": "test", "version": words.VERSION, "modes": list(modes)}
         try:
-            self._greet()
+            self.greeting = self.answer(self._request("hello", hello))
+            if self.greeting.get("ok") is False:
+                raise BrokenHookError(f"the hook refused to serve: {self.greeting.get('reason', '')}")
         except BaseException:
             self._end(in_order=False)
             raise
@@ -81,13 +85,6 @@ class Client:
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self._end(in_order=kind is None)
-
-    def _greet(self) -> None:
-        modes = dict.fromkeys([words.OBSERVE, *(call.mode for call in STAGES.values())])
-        hello = {"name": "test", "version": words.VERSION, "modes": list(modes)}
-        self.greeting = self.answer(self._request("hello", hello))
-        if self.greeting.get("ok") is False:
-            raise BrokenHookError(f"the hook refused to serve: {self.greeting.get('reason', '')}")
 
     # The stages.
 
@@ -152,17 +149,18 @@ class Client:
 
     def _start(self) -> tuple[int, int]:
         """Start the hook. Returns the descriptors to read its output from, and to write its input to."""
+        app = self._app
+        assert app is not None
         (stdin, writes), (reads, stdout) = os.pipe(), os.pipe()
 
         def serve() -> None:
-            assert self._app is not None
             try:
-                self._app.serve(stdin, stdout)
+                app.serve(stdin, stdout)
             finally:
                 os.close(stdin)
                 os.close(stdout)
 
-        threading.Thread(target=serve, daemon=True).start()
+        threading.Thread(target=serve, daemon=True, name=app.name).start()
         return reads, writes
 
     def _end_input(self) -> None:
@@ -295,17 +293,13 @@ class Process(Client):
         except subprocess.TimeoutExpired:
             raise self._broken("the hook closed its output, and did not end") from None
         finally:
-            self._kill()
+            if self.exit_code is None:  # the number of its group stays its own until the process is waited for
+                os.killpg(self._process.pid, signal.SIGKILL)
+                self.exit_code = self._process.wait()
             if self._process.stdout is not None:
                 self._process.stdout.close()
             self._written = self.stderr.encode()
             self._errors.close()
-
-    def _kill(self) -> None:
-        """Kill its process group, whose number stays its own until the process is waited for."""
-        if self.exit_code is None:
-            os.killpg(self._process.pid, signal.SIGKILL)
-            self.exit_code = self._process.wait()
 
 
 def client(app: HookApp, *, timeout: float = TIMEOUT) -> Client:
