@@ -42,7 +42,6 @@ def _approve(call: ToolCall) -> Approve:
 
 
 async def _read_by_guards(call: ToolCall) -> None:
-    world.command_words.cache_clear()
     world.command_words(call.arguments["command"])
     world.is_harmless(call.tool, call.arguments, call.arguments["command"], os.getcwd())
 

@@ -86,10 +86,8 @@ class GrantsPart(Part):
 
     name = "grants"
 
-    def __init__(self, scopes: Iterable[str] = ("session", "agent", "project"), directory: str | None = None) -> None:
-        """`directory` is that of the user's grants by default."""
+    def __init__(self, scopes: Iterable[str] = ("session", "agent", "project")) -> None:
         self._scopes = frozenset(scopes)
-        self._directory = directory
         self._marks: dict[Hook, _Mark] = {}
         self._here = secrets.token_hex(8)
         """Stands for this host in the marks of hooks that no file configures."""
@@ -112,7 +110,7 @@ class GrantsPart(Part):
 
     def _open(self) -> None:
         self._project = os.path.realpath(os.getcwd())
-        self._store = GrantStore(self._directory)
+        self._store = GrantStore()
 
     async def aclose(self) -> None:
         await self._keep_new()
