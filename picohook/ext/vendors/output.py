@@ -136,3 +136,12 @@ def ended(result: HandlerResult) -> HookCrashedError:
     why = {126: ": the program cannot be run", 127: ": there is no such program"}.get(result.exit_code, "")
     stderr = f"; it said: {last_words(result.stderr, SHOWN_OF_STDERR)}" if result.stderr.strip() else ""
     return HookCrashedError(f"it {how}{why}{stderr}", exit_code=result.exit_code, stderr_tail=result.stderr)
+
+
+def object_in(text: str) -> dict[str, Any] | None:
+    """The JSON object that a text is; None for any other text."""
+    try:
+        printed = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return printed if isinstance(printed, dict) else None

@@ -6,13 +6,12 @@ denies if its model answers neither yes nor no: a refusal in other words is neve
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ...errors import HookReplyError
 from .contract import HandlerAnswer
-from .output import UnreadableError
+from .output import UnreadableError, object_in
 
 if TYPE_CHECKING:
     from .contract import Failures, HandlerResult, Rule
@@ -49,25 +48,16 @@ def checked(title: str, rule: Rule, result: HandlerResult, failures: Failures, a
 
 
 def _require_own_words(title: str, text: str) -> None:
-    printed = _object(text)
+    text = text.strip().removeprefix("\ufeff")
+    # Some agents ignore the lines before the last one.
+    found = next(filter(None, map(object_in, (text, *text.splitlines()[-1:]))), {})
+    printed = _table({"": found}, "")
     inner = _table(printed, "hookspecificoutput")
     tables = (printed, inner, _table(printed, "decision"), _table(inner, "decision"))
     if any(
         _plain(printed[name]) in values for printed in tables for name, values in _REFUSALS.items() if name in printed
     ):
         raise HookReplyError(f"it refuses in another agent's words, which {title} does not read")
-
-
-def _object(text: str) -> dict[str, Any]:
-    """The JSON object in the text or in its last line, because some agents ignore earlier lines; empty without one."""
-    text = text.strip().removeprefix("\ufeff")
-    for part in (text, *text.splitlines()[-1:]):
-        try:
-            printed = json.loads(part)
-        except (ValueError, RecursionError):
-            continue
-        return _table({"": printed}, "")
-    return {}
 
 
 def _table(printed: dict[str, Any], name: str) -> dict[str, Any]:

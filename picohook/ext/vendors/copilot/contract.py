@@ -10,7 +10,6 @@ PascalCase, they read fields in snake_case, and the names that Claude Code has f
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from dataclasses import replace
@@ -21,7 +20,7 @@ from pydantic import model_validator
 
 from ....errors import HookReplyError, HookTimeoutError
 from ..contract import HandlerAnswer, shortened
-from ..output import BLANK, BOM, ended, flag, read_object, require_no_hidden_answer, table, text_field
+from ..output import BLANK, BOM, ended, flag, object_in, read_object, require_no_hidden_answer, table, text_field
 from ..patterns import javascript
 from ..vendor import BLOCK, Vendor
 from ..words import EVENT_WORDS
@@ -151,12 +150,12 @@ class Copilot(Vendor):
             stderr = result.stderr.strip() if row.stage == "before_tool" else ""
             return HandlerAnswer("deny", _reason(text) or shortened(stderr))
         if blocks and row.results == "failed":
-            printed = _object(text)
+            printed = object_in(text)
             return HandlerAnswer(
                 context=shortened(text if printed is None else text_field(printed, "additionalContext"))
             )
         is_prompt = row.gate and row.stage == "before_prompt"
-        printed = _object(text.strip(BLANK + BOM)) if is_prompt else None
+        printed = object_in(text.strip(BLANK + BOM)) if is_prompt else None
         if blocks and printed is None and not strict:
             return HandlerAnswer(message=shortened(result.stderr.strip()))
         if result.exit_code and not (blocks and printed is not None):
@@ -238,27 +237,19 @@ def _counting(printed: Mapping[str, Any]) -> dict[str, Any]:
 
 def without_progress(stdout: str) -> str:
     """The output without the lines that only report progress. An object alone is the answer, whatever it reports."""
-    if _object(stdout.strip(BLANK + BOM)) is not None:
+    if object_in(stdout.strip(BLANK + BOM)) is not None:
         return stdout
     return "\n".join(line for line in stdout.splitlines() if not _is_progress(line.strip())).strip()
 
 
 def _is_progress(line: str) -> bool:
-    printed = _object(line) if line.startswith("{") and '"progress"' in line else None
+    printed = object_in(line) if line.startswith("{") and '"progress"' in line else None
     return printed is not None and printed.get("type") == "progress"
-
-
-def _object(text: str) -> dict[str, Any] | None:
-    try:
-        printed = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    return printed if isinstance(printed, dict) else None
 
 
 def _reason(text: str) -> str:
     """The reason in the output of a handler that denies by its exit code."""
-    printed = _object(text) or {}
+    printed = object_in(text) or {}
     found = printed.get("permissionDecisionReason") or printed.get("message") or printed.get("reason")
     return shortened(found) if isinstance(found, str) else ""
 
