@@ -180,33 +180,27 @@ def _lines_of(hook: dict[str, Any]) -> int:
 
 def _rows(hook: dict[str, Any], *, with_stages: bool) -> list[dict[str, str]]:
     """Returns a hook's cells by column, and with its stages those of each. Without them, times are of the slowest stage."""
-    stages = hook["stages"]
-    shown: dict[str, Any] = {"p50_ms": None, "p99_ms": None}
-    if len(stages) == 1 or not with_stages:
-        shown = max(stages.values(), key=lambda stage: stage["p99_ms"] or 0.0, default=shown)
-    rows = [
-        {
-            "hook": hook["name"],
-            "state": hook["state"],
-            "pid": str(hook["pid"] or "-"),
-            **_times(hook, shown),
-            "drops": str(hook["dropped"]),
-            "restarts": str(hook["restarts"]),
-            "memory": _size(hook),
-        }
-    ]
-    if with_stages and len(stages) > 1:
-        rows += [{"hook": f"  {name}", **_times(stage, stage)} for name, stage in stages.items()]
-    return rows
+    stages, size = hook["stages"], hook["memory_bytes"]
+    several = with_stages and len(stages) > 1
+    slowest = {} if several else max(stages.values(), key=lambda stage: stage["p99_ms"] or 0.0, default={})
+    own = {
+        "hook": hook["name"],
+        "state": hook["state"],
+        "pid": str(hook["pid"] or "-"),
+        **_times(hook, slowest),
+        "drops": str(hook["dropped"]),
+        "restarts": str(hook["restarts"]),
+        "memory": "-" if size is None else f"{size / 1e6:.1f}M",
+    }
+    return [own, *({"hook": f"  {name}", **_times(stage, stage)} for name, stage in stages.items() if several)]
 
 
 def _times(counts: dict[str, Any], stage: dict[str, Any]) -> dict[str, str]:
+    is_asked = counts.get("state") != "failed"
     return {
-        "calls/s": "-"
-        if counts.get("state") == "failed"
-        else _number(counts["calls_per_second"]),  # it is not asked then
-        "p50 ms": _number(stage["p50_ms"]),
-        "p99 ms": _number(stage["p99_ms"]),
+        "calls/s": _number(counts["calls_per_second"] if is_asked else None),
+        "p50 ms": _number(stage.get("p50_ms")),
+        "p99 ms": _number(stage.get("p99_ms")),
         "denied": str(counts["denials"]),
         "failed": str(counts["failures"]),
     }
@@ -214,11 +208,6 @@ def _times(counts: dict[str, Any], stage: dict[str, Any]) -> dict[str, str]:
 
 def _number(value: float | None) -> str:
     return "-" if value is None else f"{value:.1f}"
-
-
-def _size(hook: dict[str, Any]) -> str:
-    size = hook["memory_bytes"]
-    return "-" if size is None else f"{size / 1e6:.1f}M"
 
 
 def figures(before: Look | None, now: Look, memory: Mapping[int, int]) -> dict[str, Any]:

@@ -50,10 +50,8 @@ ASKS = {
 class RefusedLineError(ValueError):
     """A line that is not forwarded."""
 
-    def __init__(self, why: str, *, asks: Any = None, answers: Any = None, mended: bytes = b"") -> None:
+    def __init__(self, why: str, *, asks: Any = None, answers: Any = None) -> None:
         super().__init__(why)
-        self.mended = mended
-        """The line with U+FFFD in place of each half of a surrogate pair; empty if it has none."""
         self.asks = asks
         """The id of the request on it; None if it is no request."""
         self.answers = answers
@@ -75,9 +73,6 @@ def read(line: bytes) -> dict[str, Any]:
     except TooManyValuesError as error:
         raise RefusedLineError.unread(line[:ENDS], line[-ENDS:], str(error)) from None
     except ValueError as error:
-        mended = _ESCAPE.sub(_mended, line) if len(line) <= MOST_MENDED else line
-        if mended != line:
-            raise RefusedLineError(str(error), mended=mended) from None
         raise _refused(line, str(error)) from None
     if type(value) is not dict:
         raise RefusedLineError("it is a batch" if type(value) is list else "it is not an object")
@@ -90,11 +85,12 @@ def read_mended(line: bytes) -> tuple[bytes, dict[str, Any]]:
     """The line with U+FFFD in place of each half of a surrogate pair, and its message. Raises `RefusedLineError`."""
     try:
         return line, read(line)
-    except RefusedLineError as error:
-        message = read(error.mended) if error.mended else {"id": "\ufffd"}
-        if "\ufffd" in str(message.get("id")):  # the other side would not know it
+    except RefusedLineError:
+        mended = _ESCAPE.sub(_mended, line) if len(line) <= MOST_MENDED else line
+        message = {} if mended == line else read(mended)
+        if not message or "\ufffd" in str(message.get("id")):  # the other side would not know it
             raise
-        return error.mended, message
+        return mended, message
 
 
 def _refused(line: bytes, why: str) -> RefusedLineError:
