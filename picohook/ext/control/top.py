@@ -182,7 +182,9 @@ def _rows(hook: dict[str, Any], *, with_stages: bool) -> list[dict[str, str]]:
     """Returns a hook's cells by column, and with its stages those of each. Without them, times are of the slowest stage."""
     stages, size = hook["stages"], hook["memory_bytes"]
     several = with_stages and len(stages) > 1
-    slowest = {} if several else max(stages.values(), key=lambda stage: stage["p99_ms"] or 0.0, default={})
+    slowest: dict[str, Any] = (
+        {} if several else max(stages.values(), key=lambda stage: stage["p99_ms"] or 0.0, default={})
+    )
     own = {
         "hook": hook["name"],
         "state": hook["state"],
