@@ -75,7 +75,6 @@ class _Mark(NamedTuple):
     """A hook, its program and the configuration, in one word, for which a grant holds."""
 
     word: str
-    """Empty for a hook of a session, which cannot give any."""
     files: dict[str, Identity | None]
     """The states of the program's files when they were read."""
     looked: float
@@ -100,7 +99,8 @@ class GrantsPart(Part):
         """The state of the file in which the next two were found."""
         self._known: dict[Keys, tuple[Approve, float, float]] = {}
         """The yes for keys, and the times between which it holds."""
-        self._forms: dict[tuple[Any, ...], dict[Hook, list[tuple[str, str]]]] = {}
+        self._forms: dict[tuple[str, ...], list[list[tuple[str, str]]]] = {}
+        """For the names of approvers, a tool, session and agent: the forms of each one's grants."""
         self.uses = 0
 
     async def open(self, host: Host) -> None:
@@ -155,14 +155,21 @@ class GrantsPart(Part):
 
     def _forms_of(self, call: ToolCall, approvers: Sequence[Hook]) -> dict[Hook, list[tuple[str, str]]]:
         """For each approver, the forms of its grants that may be for the call, each with the start of their keys."""
-        spot = (*approvers, call.tool, call.meta.session_key, call.meta.agent_id)
+        meta = call.meta
+        spot = (
+            *(hook.name for hook in approvers),
+            call.tool,
+            meta.session_key,
+            meta.agent_id,
+        )  # which keeps no hook alive
         if spot not in self._forms:
-            places = self._places(call.meta).items()
-            starts = {hook: [_start(hook, call, *place) for place in places] for hook in approvers}
+            places = self._places(meta).items()
             if len(self._forms) >= MOST_KNOWN:
                 self._forms.clear()
-            self._forms[spot] = {hook: self._store.forms(own) for hook, own in starts.items()}
-        return self._forms[spot]
+            self._forms[spot] = [
+                self._store.forms([_start(hook, call, *place) for place in places]) for hook in approvers
+            ]
+        return dict(zip(approvers, self._forms[spot], strict=True))
 
     async def _look(self, keys: Keys | Callable[[], Keys], approvers: Sequence[Hook]) -> Approve | None:
         """Look for grants with these keys, and use those that are counted. Note the answer of others until the file changes."""
@@ -265,10 +272,12 @@ class GrantsPart(Part):
         return True
 
     def _mark(self, hook: Hook) -> str:
-        """The hook's mark, which stays the same as long as its grants hold. May read files."""
+        """The hook's mark, which stays the same as long as its grants hold; empty for a hook of a session. May read files."""
         if not self._is_marked(hook):
-            own = any(one is hook for one in self._host.hooks)
-            self._marks[hook] = self._read_mark(hook) if own else _Mark("", {}, time.monotonic())
+            if all(one is not hook for one in self._host.hooks):
+                return ""
+            self._marks = {one: mark for one, mark in self._marks.items() if one in self._host.hooks}
+            self._marks[hook] = self._read_mark(hook)
         return self._marks[hook].word
 
     def _read_mark(self, hook: Hook) -> _Mark:
