@@ -125,7 +125,8 @@ class AgentRun:
 
         Raises `AbortTurnError`, `HardAbortError` or `PausedError` if a hook ends the run, also in the block.
         """
-        self._require_open()
+        if self.ended is not None:
+            raise self.ended
         self.stopped = False
         self._locks.clear()
         self._decided.clear()  # these were about the previous response
@@ -186,7 +187,8 @@ class AgentRun:
         the same call again, hooks are asked about the new result only. `on_pause` is as at `Host.decide`. `agent_id` is the
         agent that makes the call, where several agents run at the same time.
         """
-        self._require_open()
+        if self.ended is not None:
+            raise self.ended
         try:
             decided = await self._decide(call, on_pause, agent_id)
             if decided.result is not None:
@@ -245,7 +247,3 @@ class AgentRun:
 
     def _note(self, error: BaseException) -> None:
         self.stopped = not isinstance(error, Exception)
-
-    def _require_open(self) -> None:
-        if self.ended is not None:
-            raise self.ended

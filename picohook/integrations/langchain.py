@@ -81,10 +81,10 @@ class PicohookMiddleware(AgentMiddleware[PicohookState, Any, Any]):
     # The turn.
 
     async def abefore_agent(self, state: PicohookState, *_: Any) -> dict[str, Any]:
-        turn_id = uuid4().hex
+        begun = {"picohook_turn": uuid4().hex}
         prompt = next((message.text for message in reversed(state["messages"]) if message.type == "human"), "")
-        await self._run(turn_id, prompt).__aenter__()
-        return {"picohook_turn": turn_id}
+        await self._run(begun, prompt).__aenter__()
+        return begun
 
     def before_agent(self, *_: Any) -> dict[str, Any]:
         """Refuse a synchronous run. Raises `PicohookError`."""
@@ -98,8 +98,9 @@ class PicohookMiddleware(AgentMiddleware[PicohookState, Any, Any]):
         if run is not None:
             await run.__aexit__(None, None, None)
 
-    def _run(self, turn_id: str, prompt: str = "") -> AgentRun:
+    def _run(self, state: Any, prompt: str = "") -> AgentRun:
         """Returns the run of this turn. Makes a new one if another process began the turn, or too many runs came since."""
+        turn_id: str = state.get("picohook_turn", "")
         run = self._runs.get(turn_id)
         if run is None:
             config = ensure_config()
@@ -125,7 +126,7 @@ class PicohookMiddleware(AgentMiddleware[PicohookState, Any, Any]):
     # The model.
 
     async def awrap_model_call(self, request: ModelRequest[Any], handler: Handler) -> ModelResponse[Any]:
-        run = self._run(_turn_of(request.state))
+        run = self._run(request.state)
         for name in _hosted(request):
             require_named(name, "this tool runs at the provider, and asks no hook", self._unguarded)
         shown = _request_of(request)
@@ -157,7 +158,7 @@ class PicohookMiddleware(AgentMiddleware[PicohookState, Any, Any]):
     # Tools.
 
     async def awrap_tool_call(self, request: ToolCallRequest, handler: ToolHandler) -> ToolMessage | Command[Any]:
-        run = self._run(_turn_of(request.state))
+        run = self._run(request.state)
         name, identity = request.tool_call["name"], request.tool_call["id"] or ""
         call = tool_call(name, request.tool_call["args"], identity)
         returned: list[ToolMessage | Command[Any]] = []
@@ -209,11 +210,6 @@ def _interrupted(outcome: Outcome[ToolCall]) -> Decision:
     except (AttributeError, KeyError, TypeError, ValueError):
         reason = ""
     return Deny(reason or 'the answer was neither {"decisions": [{"type": "approve"}]} nor a rejection')
-
-
-def _turn_of(state: Any) -> str:
-    turn_id: str = state.get("picohook_turn", "")
-    return turn_id
 
 
 # Converts requests, answers and results to the form that hooks see, and applies the changes of hooks.

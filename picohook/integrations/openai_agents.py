@@ -36,7 +36,7 @@ with extra("openai-agents"):
     from agents.run import AgentRunner, get_default_agent_runner, set_default_agent_runner
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Collection, Sequence
+    from collections.abc import AsyncIterator, Collection
 
     from agents import ModelSettings, RunContextWrapper, RunResult, RunResultStreaming, Tool
 
@@ -170,7 +170,7 @@ class PicohookRunner:
             guarded = known[id(agent)] = agent if isinstance(agent, _Guarded) else agent.clone()
             if guarded is not agent:
                 guarded.__class__ = self._type(type(agent))
-            guarded.tools = self._tools(agent.tools)
+            guarded.tools = [self._tool(tool) for tool in agent.tools]
             guarded.model = self._model(agent.model) if isinstance(agent.model, Model) else agent.model
             guarded.handoffs = [self._handoff(handoff, known) for handoff in agent.handoffs]
         return known[id(agent)]
@@ -201,9 +201,6 @@ class PicohookRunner:
             more = getattr(settings, name, None)
             if isinstance(more, Mapping) and "tools" in more:
                 require_named(name, "it has tools that hooks cannot be asked about", self._unguarded)
-
-    def _tools(self, tools: Sequence[Tool]) -> list[Tool]:
-        return [self._tool(tool) for tool in tools]
 
     def _tool(self, tool: Tool) -> Tool:
         if not isinstance(tool, FunctionTool | CustomTool):
@@ -247,7 +244,7 @@ class _Guarded(Agent[Any]):
             first = runner._agent_id and self.name == run.first  # noqa: SLF001
             run.set_agent(runner._agent_id if first else self.name)  # noqa: SLF001
         runner.guard(self)  # it may be a copy with another model, or other handoffs
-        return runner._tools(await super().get_all_tools(run_context))  # noqa: SLF001
+        return [runner._tool(tool) for tool in await super().get_all_tools(run_context)]  # noqa: SLF001
 
 
 class _DefaultRunner(AgentRunner):

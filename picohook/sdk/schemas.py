@@ -112,12 +112,8 @@ def schema_of(annotation: Any) -> dict[str, Any]:
     raise TypeError(f"{annotation!r} has no JSON schema")
 
 
-def problems(value: Any, schema: dict[str, Any], where: str = "") -> list[str]:
-    """Returns the mistakes of a value, in words that a model can act on; [] for a value that fits the schema."""
-    return list(_problems(value, schema, where))
-
-
-def _problems(value: Any, schema: dict[str, Any], where: str) -> Iterator[str]:
+def problems(value: Any, schema: dict[str, Any], where: str = "") -> Iterator[str]:
+    """Yields the mistakes of a value, in words that a model can act on."""
     shown = where or "the arguments"
     wanted = schema.get("type")
     if isinstance(wanted, str):
@@ -129,12 +125,12 @@ def _problems(value: Any, schema: dict[str, Any], where: str) -> Iterator[str]:
         yield f"{shown} must be one of {', '.join(map(_shown, schema['enum']))}, and not {_shown(value)}"
     choices = schema.get("anyOf")
     if choices:
-        tried = [problems(value, choice, where) for choice in choices]
+        tried = [[*problems(value, choice, where)] for choice in choices]
         if all(tried):
             yield " or ".join(one[0] for one in tried)
     if isinstance(value, list) and isinstance(schema.get("items"), dict):
         for index, item in enumerate(value):
-            yield from _problems(item, schema["items"], f"{where}[{index}]")
+            yield from problems(item, schema["items"], f"{where}[{index}]")
     if isinstance(value, dict):
         yield from _problems_of_fields(value, schema, where)
 
@@ -147,11 +143,11 @@ def _problems_of_fields(value: dict[str, Any], schema: dict[str, Any], where: st
             yield f"{prefix}{name} is missing"
     for name, inside in value.items():
         if name in properties:
-            yield from _problems(inside, properties[name], f"{prefix}{name}")
+            yield from problems(inside, properties[name], f"{prefix}{name}")
         elif more is False:
             yield f"there is no {prefix}{name}" + (f", only {', '.join(properties)}" if properties else "")
         elif isinstance(more, dict):
-            yield from _problems(inside, more, f"{prefix}{name}")
+            yield from problems(inside, more, f"{prefix}{name}")
 
 
 def _shown(value: Any) -> str:

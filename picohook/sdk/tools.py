@@ -48,7 +48,7 @@ class Tool:
 
     def __call__(self, call: BeforeTool) -> Decision | Awaitable[Decision]:
         """Answer a call of this tool. An exception becomes a result that is an error."""
-        wrong = problems(call.arguments, self.parameters)
+        wrong = [*problems(call.arguments, self.parameters)]
         if wrong:
             return call.respond(f"{self.name}: {'; '.join(wrong)}", is_error=True)
         arguments = {self._takes_call: call} if self._takes_call else {}
