@@ -85,14 +85,9 @@ class History:
             return
         try:
             with open(path, "rb") as file:
-                if path.endswith(".json"):
-                    for value in self._values(file.read()):
-                        yield from transcript.take(value)
-                else:
-                    for line in self._lines(file):
-                        if transcript.wants(line):
-                            for value in self._values(line):
-                                yield from transcript.take(value)
+                lines = [file.read()] if path.endswith(".json") else self._lines(file)
+                for value in (value for line in lines if transcript.wants(line) for value in self._values(line)):
+                    yield from transcript.take(value)
         except OSError as error:
             self.counts.unread[error.strerror or "unreadable"] += 1
         yield from transcript.left()

@@ -41,10 +41,17 @@ def _facts(end: Line, failed: dict[str, str], notes: list[Any], params: dict[str
     found: Facts = {"action": word_of(end)}
     if params is not None:
         found["payload"] = editable(params)
-    reason = "" if end.get("hook") in failed else end.get("reason")  # the text of an error may differ the next time
-    result = editable(end.get("result") or {})
-    more = {"failed": failed, "reason": reason, "feedback": end.get("feedback"), "result": result, "notes": notes}
-    return found | {name: value for name, value in more.items() if value}
+    if failed:
+        found["failed"] = failed
+    if end.get("reason") and end.get("hook") not in failed:  # the text of an error may differ the next time
+        found["reason"] = end["reason"]
+    if end.get("feedback"):
+        found["feedback"] = end["feedback"]
+    if end.get("result") and (result := editable(end["result"])):
+        found["result"] = result
+    if notes:
+        found["notes"] = notes
+    return found
 
 
 def word_of(end: Line) -> str:

@@ -101,15 +101,17 @@ class Record:
         if not first:
             raise RecordError(f"{name}: is empty")
         try:
-            self.header = decode_own(first)
-            version = self.header["version"] if self.header["type"] == "record" else None
+            self.header = header = decode_own(first)
+            texts = (header["type"], header["time"], header["picohook"])
+            is_record = texts[0] == "record" and all(isinstance(text, str) for text in texts)
+            version = header["version"] if is_record else None
         except (ValueError, LookupError, TypeError):
             version = None
         if not isinstance(version, int):
             raise RecordError(f"{name}: is not a record: `--record` and `Recorder` make them")
         if version != VERSION:
             raise RecordError(
-                f"{name}: is a record of version {version}, made by picohook {escape(str(self.header.get('picohook')))}; "
+                f"{name}: is a record of version {version}, made by picohook {escape(header['picohook'])}; "
                 f"this one reads version {VERSION}: read it with the other"
             )
 

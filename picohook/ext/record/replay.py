@@ -17,7 +17,7 @@ from .facts import NAMES, Facts, editable, end_with, facts_of_end, facts_of_outc
 from .reader import Chain
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Collection, Iterable, Iterator
+    from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Generator, Iterable, Iterator
 
     from ...engine.engine import Engine
     from .format import Line
@@ -183,36 +183,47 @@ class Replay:
         self.succeeded = 0
         """The number of calls that were made then and succeeded."""
         self.hook = hook
+        self._asked: dict[int, _Asking] = {}
+        """The questions that have not ended in the record, by number."""
+        self._last: _Asking | None = None
         self._waiting: dict[str, list[Comparison]] = {}
         """Newly denied calls until their results are read."""
 
     async def compared(self, past: Iterable[Past], host: Engine | None) -> AsyncIterator[Comparison]:
         """Ask every question, and tell every event. Yields each comparison, of a denied call when its result is read."""
-        asked: dict[int, Outcome[Any]] = {}
         for one in past:
             known: Iterable[Comparison] = ()
+            if isinstance(one, Chain) and (one.end or one.abandoned):
+                known = await self._ended(one, is_asked=host is not None)
+            elif self._last is not None:
+                await self._last  # one question after another
             if not isinstance(one, Chain):
                 if host is not None:
                     meta = Meta.model_validate(one.get("meta", {}))
                     await host.emit_and_wait(one["event"], one["payload"], meta=meta)
-            elif one.end is None and not one.abandoned:
+            elif not (one.end or one.abandoned):
                 known = self._returned(one)
                 if host is not None:
-                    asked[one.number] = await _ask(host, one)
-            elif host is None:
-                known = [kept for line in one.shadows for kept in self._keep(_in_shadow(one, line))]
-            elif one.abandoned:
-                del asked[one.number]
-                self.unanswered += 1
-            else:
-                known = self._keep(_compared(one, asked.pop(one.number), self.hook))
+                    self._last = self._asked[one.number] = _Asking(_ask(host, one))
             for comparison in known:
                 yield comparison
-        self.unanswered += len(asked)
-        for several in self._waiting.values():
+        if self._last is not None:
+            await self._last
+        self.unanswered += len(self._asked)
+        left, self._waiting, self._asked = self._waiting, {}, {}
+        for several in left.values():
             for comparison in several:
                 yield comparison
-        self._waiting = {}
+
+    async def _ended(self, one: Chain, *, is_asked: bool) -> Iterable[Comparison]:
+        """Returns what is known now that a question has ended in the record."""
+        if not is_asked:
+            return [kept for line in one.shadows for kept in self._keep(_in_shadow(one, line))]
+        now = await self._asked.pop(one.number)
+        if one.abandoned:
+            self.unanswered += 1
+            return []
+        return self._keep(_compared(one, now, self.hook))
 
     def _keep(self, one: Comparison) -> list[Comparison]:
         """Returns what does not wait for the result of its call, or no more."""
@@ -234,6 +245,32 @@ class Replay:
         for one in found:
             one.succeeded = good
         return found
+
+
+class _Asking:
+    """A question that is on its way: while a hook thinks about it, the record is read on."""
+
+    def __init__(self, asking: Coroutine[Any, Any, Outcome[Any]]) -> None:
+        self._asking = asking
+        self._outcome: Outcome[Any] | None = None
+        self._waits_for: Any = None
+        self._go_on(asking.send, None)
+
+    def _go_on(self, step: Callable[[Any], Any], given: Any) -> None:
+        try:
+            self._waits_for = step(given)
+        except StopIteration as done:
+            self._outcome = done.value
+
+    def __await__(self) -> Generator[Any, Any, Outcome[Any]]:
+        while self._outcome is None:
+            try:
+                given = yield self._waits_for
+            except BaseException as error:  # a cancellation
+                self._go_on(self._asking.throw, error)
+            else:
+                self._go_on(self._asking.send, given)
+        return self._outcome
 
 
 def _call(chain: Chain) -> str:

@@ -84,6 +84,7 @@ def test_a_line_after_the_end_of_the_host_is_an_error():
         (b"", "r.jsonl: is empty"),
         (b"[hooks]\n", "r.jsonl: is not a record"),
         (b"[]\n", "r.jsonl: is not a record"),
+        (b'{"type": "record", "version": 1}\n', "r.jsonl: is not a record"),
         (json.dumps(BEGIN).encode() + b"\n", "r.jsonl: is not a record"),
         (b"\x00" * 100_000, "r.jsonl: is not a record"),
         (

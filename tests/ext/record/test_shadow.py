@@ -147,7 +147,7 @@ async def test_a_filter_holds_in_shadow_too(judge):
 async def test_a_pack_of_guards_in_shadow_decides_nothing_and_tells_what_it_would_do(tmp_path, command, would):
     pytest.importorskip("tree_sitter_bash")
     config = tmp_path / "picohook.toml"
-    config.write_text('[guards]\npacks = ["shell"]\nshadow = ["git"]\n')
+    config.write_text('[defaults]\ninterceptor_timeout = 60\n[guards]\npacks = ["shell"]\nshadow = ["git"]\n')
     async with Host.from_config(config) as host:
         outcome = await host.before_tool(ToolCall(tool="bash", arguments={"command": command}))
         decides, beside = outcome.trail
