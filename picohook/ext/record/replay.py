@@ -219,7 +219,10 @@ class Replay:
         """Returns what is known now that a question has ended in the record."""
         if not is_asked:
             return [kept for line in one.shadows for kept in self._keep(_in_shadow(one, line))]
-        now = await self._asked.pop(one.number)
+        asking = self._asked.pop(one.number, None)
+        if asking is None:  # a hook in shadow has answered late
+            return []
+        now = await asking
         if one.abandoned:
             self.unanswered += 1
             return []

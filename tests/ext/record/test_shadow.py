@@ -170,6 +170,7 @@ def test_a_replay_lists_what_it_would_have_done_and_asks_no_hook(project):
     people = project("replay", "r.jsonl", "--shadow", "--max-false", "0")
     programs = project("replay", "r.jsonl", "--shadow", "--json")
     traced = project("trace", "r.jsonl")
+    asked_again = project("replay", "r.jsonl", "--against", "picohook.toml")
 
     assert (people.code, programs.code) == (3, 0)
     assert people.out.splitlines()[0] == 'newly denied: line 2: before_tool: bash {"command": "rm x"}'
@@ -177,3 +178,4 @@ def test_a_replay_lists_what_it_would_have_done_and_asks_no_hook(project):
     (one, _) = programs.lines
     assert (one["kind"], one["false_rejection"], one["hook"]) == ("newly denied", True, "judge")
     assert "would deny_tool" in traced.out
+    assert (asked_again.code, asked_again.out) == (0, "2 decisions, 0 changed\n")
