@@ -225,9 +225,13 @@ class Asker:
             chain.on_edit = self._arrangement.owners.edited
 
     async def _answered(self, paused: Outcome[P], stage: Stage[P], payload: P, resumed: Resumed) -> Outcome[P]:
-        """The outcome; if it is a pause, once the hooks that answer pauses have answered. The others are asked before them."""
+        """The outcome; if it is a pause, once the hooks that answer pauses have answered. The others are asked before them.
+
+        A pause that none of them answers stays a pause.
+        """
         resumed.require_taken(paused)
-        if paused.action != words.PAUSE or not self._arrangement.generations[stage.name].about_pauses:
+        about_pauses = {seat.name for seat in self._arrangement.generations[stage.name].about_pauses}
+        if paused.action != words.PAUSE or not about_pauses or paused.hook in about_pauses:
             return paused
         decided = decided_by(paused, payload, self._arrangement.hooks, resumed.skip)
         pauses = (*resumed.pauses, paused.reason)
@@ -236,6 +240,9 @@ class Asker:
             outcome = await self._ask(stage, paused.payload, Resumed(paused.hook, CONTINUE, decided, pauses))
         finally:
             PAUSES.reset(token)
+        answers = {entry.hook for entry in outcome.trail if entry.action and entry.failure is None}
+        if outcome.action in (words.CONTINUE, words.MODIFY) and answers.isdisjoint(about_pauses):
+            return replace(paused, trail=paused.trail + outcome.trail)
         changed = outcome.action == words.CONTINUE and outcome.payload is not payload
         action = words.MODIFY if changed else outcome.action
         whole = replace(outcome, action=action, trail=paused.trail + outcome.trail)

@@ -1,0 +1,65 @@
+"""A hook with `answers_pauses` is asked after all others, about what one of them paused. Without its answer, a pause stays one."""
+
+from __future__ import annotations
+
+import pytest
+from rows import each
+
+from picohook import Continue, Deny, FunctionHook, Host, Modify, Pause, ToolCall
+from picohook.errors import HookError
+
+pytestmark = pytest.mark.anyio
+CALL = ToolCall(tool="bash")
+
+
+class Person(FunctionHook):
+    answers_pauses = True
+
+
+def raises(_call):
+    raise HookError("the person is not there")
+
+
+async def outcome_of(answer, **settings):
+    pauses = FunctionHook("careful", {"before_tool": lambda _: Pause("really?")}, priority=50)
+    async with Host([Person("person", {"before_tool": answer}, **settings), pauses]) as host:
+        return await host.before_tool(CALL)
+
+
+@each(
+    ("answer", "action"),
+    [
+        (lambda _: None, "continue"),
+        (lambda _: Continue(reason="yes"), "continue"),
+        (lambda _: Modify({"arguments": {"n": 1}}), "modify"),
+        (lambda _: Deny("no"), "deny_tool"),
+    ],
+)
+async def test_its_decision_takes_the_place_of_the_pause(answer, action):
+    outcome = await outcome_of(answer)
+    assert outcome.action == action
+    assert [entry.hook for entry in outcome.trail] == ["careful", "careful", "person"]
+
+
+@each(
+    ("answer", "settings"),
+    [
+        (lambda _: None, {"filter": {"tool": "another"}}),
+        (raises, {"on_failure": "continue"}),
+        (lambda _: Pause("and what does another one say?"), {}),
+    ],
+)
+async def test_a_pause_that_it_does_not_answer_stays_a_pause(answer, settings):
+    outcome = await outcome_of(answer, **settings)
+    assert outcome.action == "pause"
+    assert "person" in [entry.hook for entry in outcome.trail]
+
+
+async def test_its_failure_denies_if_that_is_its_rule():
+    assert (await outcome_of(raises, on_failure="deny")).action == "deny_tool"
+
+
+async def test_it_is_not_asked_where_no_hook_pauses():
+    async with Host([Person("person", {"before_tool": raises}, on_failure="deny")]) as host:
+        outcome = await host.before_tool(CALL)
+    assert (outcome.action, outcome.trail) == ("continue", ())
