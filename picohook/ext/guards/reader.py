@@ -53,6 +53,7 @@ MOST_VALUES = 12
 _GAP = re.compile(rb"(?:[ \t]|\\\n)*[ \t](?:[ \t]|\\\n)*")
 _BLANK = re.compile(rb"(?:[ \t\n]|\\\n)*")
 _SAFE = re.compile(r"[\w./:=@%+,~^!*?\[\]{}#-]+")
+_PLAIN = re.compile(r"[\w./:=@%+,^#-]+")
 _LEAF = re.compile(r"\\(\n)|\\(.)|([`'\"<>;&|() \t\n]|\$[\w({@*#?!$'\"-])|([^\\`'\"<>;&|() \t\n$]+|\$)", re.DOTALL)
 _PATTERN = re.compile(r"\\(\n)|\\(.)|([`'\"]|\$[\w({@*#?!$'\"-]|[<>]\()|([^\\`'\"$<>]+|[$<>])", re.DOTALL)
 _DOUBLE = re.compile(r"\\(\n)|\\([$`\"\\])|(`|\$[\w({@*#?!$-])|([^\\`$]+|[$\\])", re.DOTALL)
@@ -64,7 +65,12 @@ _COUNTED = re.compile(r"\b([A-Za-z_]\w*)\s*(?:(?:[-+*/%&|^]|<<|>>)?=|\+\+|--)")
 _GLOB = re.compile(r"[*?\[]")
 _SUBSTITUTION = re.compile(r"\$\(|`")
 _NAMED_DESCRIPTOR = re.compile(rb"(?<!\$)\{\w+\}$")
-_NEVER_EMPTY = listed("never-empty")
+_USUAL: dict[str, str] = {
+    **dict.fromkeys((*listed("never-empty"), *"?#$!-"), PLAIN),
+    **dict.fromkeys(("TMPDIR", "TMP", "TEMP"), "/tmp"),
+    "IFS": " \t\n",
+}
+"""Variables whose values are known, or known not to be empty."""
 _PLAIN_OUTPUT = listed("plain-output")
 _ENDS = re.compile(r"(?:^|[;\n&|({])\s*(?:exit|return|die|break|continue|fail|abort)\b[^;\n&|]*$")
 _SILENT = frozenset(("cd", "true", "set", "export", ":", "mkdir", "touch", "sleep", "unset"))
@@ -145,15 +151,7 @@ class Reader:
         """The commands whose output is a part of the word that is read."""
         self._unknown: list[str] = []
         """The variables of unknown value in it."""
-        self._usual: dict[str, str] = {
-            "HOME": home,
-            "IFS": " \t\n",
-            "CLAUDE_PROJECT_DIR": root,
-            "GITHUB_WORKSPACE": root,
-        }
-        self._usual |= dict.fromkeys(("TMPDIR", "TMP", "TEMP"), "/tmp") | dict.fromkeys(
-            (*_NEVER_EMPTY, *"?#$!-"), PLAIN
-        )
+        self._usual = _USUAL | {"HOME": home, "CLAUDE_PROJECT_DIR": root, "GITHUB_WORKSPACE": root}
 
     # Texts.
 
@@ -593,6 +591,9 @@ class Reader:
             else:
                 groups.append([node])
         for group in groups:
+            if len(group) == 1 and group[0].type == "word" and _PLAIN.fullmatch(raw := self._raw(group[0])):
+                words.append(Word(raw))
+                continue
             self._inside, self._unknown = [], []
             marked = "".join([self._text(node, scope) for node in group])
             inside, names = tuple(self._inside), tuple(self._unknown)
@@ -701,11 +702,9 @@ class Reader:
         """A value where it stands: between quotes it stays whole, else the shell makes words of it."""
         if quoted:
             return hidden(value)
-        separators = scope.variables.get("IFS", " \t\n")
-        if unknown(separators):
+        if "IFS" in scope.variables:
             return OPEN
-        value = value.replace(UNKNOWN, OPEN)
-        return re.sub(f"[{re.escape(separators)}]+", SPLIT, value) if separators else value
+        return re.sub(r"[ \t\n]+", SPLIT, value.replace(UNKNOWN, OPEN))
 
     def _lookup(self, name: str, scope: Scope) -> str | None:
         """The value of a variable; None if it is not known. It may have marks of unknown parts."""
@@ -803,7 +802,7 @@ class Reader:
             output = self._output_of(lambda inner: self.read(text, inner), scope)
         else:
             output = self._output_of(lambda inner: self._statements(node.children, inner), scope)
-        return hidden(output) if quoted else re.sub(r"[ \t\n]+", SPLIT, output.replace(UNKNOWN, OPEN))
+        return self._parted(output, scope, quoted)
 
     def _number(self, node: Node, scope: Scope, _quoted: bool) -> str:
         self._arithmetic(node, scope)

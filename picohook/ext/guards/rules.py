@@ -255,23 +255,24 @@ class Rules:
         found = [pair for pair in patterns if any(fnmatchcase(name, one) for one in pair[1].names)]
         return sorted(found, key=lambda pair: name not in pair[1].names)
 
-    def _about(self, command: Command) -> Iterator[Rule]:
-        """Yields the rules of which a pattern matches the command."""
-        for rule, pattern in self._named(command.name):
-            if pattern.matches(command):
-                yield rule
+    def _about(self, command: Command) -> list[Rule]:
+        """The rules of which a pattern matches the command."""
+        first = command.operands[0].text if command.operands else ""
+        likely = (pair for pair in self._named(command.name) if not pair[1].subs or first in pair[1].subs[0])
+        return [rule for rule, pattern in likely if pattern.matches(command)]
 
     def findings(self, reading: Reading, case: predicates.Case) -> Iterator[Finding]:
         """Yields the rules that are about a part of the reading."""
+        about = {id(command): self._about(command) for command in reading.commands}
         for command in reading.commands:
             if "--help" in command.options and not command.wraps and command.name not in predicates.CONTAINERS:
                 continue
-            for rule in (*self._about(command), *self._texts):
+            for rule in (*about[id(command)], *self._texts):
                 if not rule.act and rule.holds(command, None, case):
                     yield Finding(rule, command)
         for act in reading.acts:
             for rule in self._acting(act.kind):
-                if rule.run and not (act.command and any(one is rule for one in self._about(act.command))):
+                if rule.run and not any(one is rule for one in about.get(id(act.command), ())):
                     continue
                 if rule.is_about(act, case.places.home) and rule.holds(act.command, act, case):
                     yield Finding(rule, act.command, act)

@@ -45,7 +45,7 @@ _SAME_ELSEWHERE = re.compile(
     r"\s*(?:ls|dir|pwd|echo [\w\s]*|cat [\w./-]+|git (?:status|log|diff)[\w\s./-]*|Get-\w+(?: [\w./-]+)?)\s*"
 )
 """Lines that mean the same in other shells."""
-_OPEN_QUOTE = re.compile(r"""(?:[^'"\\`$#\n]|'[^'\n]*'|"[^"\\`$\n]*")*(?:(')[^'\n]*|(")[^"\\`$\n]*)""")
+_OPEN_QUOTE = re.compile(r"""(?:[^'"\\`$#\n]++|'[^'\n]*+'|"[^"\\`$\n]*+")*+(?:(')[^'\n]*|(")[^"\\`$\n]*)""")
 """A line with an open quote. No shell runs it, so it is read as if it was closed: then more of it is certain."""
 _KEYS = re.compile(r"[\x01-\x08\x0b\x0c\x0e-\x1f\x7f]|\{?<?(?:enter|ctrl-c|up|down|left|right|esc|tab)>?\}?")
 _ESCALATES = (
