@@ -1,4 +1,4 @@
-"""A hook with `answers_pauses` is asked after all others, about what one of them paused. Without its answer, a pause stays one."""
+"""A hook with `answers_pauses` is asked about what another paused, after all others. Without its answer, a pause stays one."""
 
 from __future__ import annotations
 
