@@ -258,9 +258,7 @@ class Chain(Generic[P]):
             began, name = self.clock(), _name(part)
             try:
                 decision: Any = part.answer(cast("ToolCall", self.encoded.deep_copy().payload), approvers)
-                if hasattr(
-                    decision, "__await__"
-                ):  # a scope takes a third of the time of a chain that a part answers at once
+                if hasattr(decision, "__await__"):  # else without a scope, which takes a third of such a chain's time
                     with anyio.fail_after(ANSWERS_WITHIN):
                         decision = await decision
                 if decision is None:

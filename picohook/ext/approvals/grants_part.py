@@ -99,7 +99,7 @@ class GrantsPart(Part):
         """The state of the file in which the next two were found."""
         self._known: dict[Keys, tuple[Approve, float, float]] = {}
         """The yes for keys, and the times between which it holds."""
-        self._forms: dict[tuple[str, ...], list[list[tuple[str, str]]]] = {}
+        self._forms: dict[tuple[tuple[str, ...], str, str, str], list[list[tuple[str, str]]]] = {}
         """For the names of approvers, a tool, session and agent: the forms of each one's grants."""
         self.uses = 0
 
@@ -156,12 +156,8 @@ class GrantsPart(Part):
     def _forms_of(self, call: ToolCall, approvers: Sequence[Hook]) -> dict[Hook, list[tuple[str, str]]]:
         """For each approver, the forms of its grants that may be for the call, each with the start of their keys."""
         meta = call.meta
-        spot = (
-            *(hook.name for hook in approvers),
-            call.tool,
-            meta.session_key,
-            meta.agent_id,
-        )  # which keeps no hook alive
+        names = tuple(hook.name for hook in approvers)  # and not the hooks, which would be kept alive
+        spot = (names, call.tool, meta.session_key, meta.agent_id)
         if spot not in self._forms:
             places = self._places(meta).items()
             if len(self._forms) >= MOST_KNOWN:
