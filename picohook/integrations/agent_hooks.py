@@ -90,6 +90,7 @@ class PicohookInterceptor:
             return _verdict(ended.outcome, "", None, None)
         if decided.result is not None:
             return Verdict.deny(reason=f"picohook:{decided.action}", message=decided.result.for_llm)
+        decided.operation.ended()  # the runtime may never say what became of the call
         if decided.call.tool != call.tool:
             why = f"a hook replaced {call.tool} with {decided.call.tool}, which cannot be done here"
             self._host.emit("tool_exec_skipped", {"Tool": decided.call.tool, "Reason": why}, meta=meta)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from picohook import AbortTurn, Deny, FunctionHook, HardAbort, Host, Modify, Notes, Pause, Respond, Retry
+from picohook.engine.listener import Listener, Operation
 from picohook.model.decisions import Continue
 
 pytestmark = [pytest.mark.anyio, pytest.mark.one_worker("frameworks")]
@@ -152,3 +153,20 @@ async def test_the_policy_of_a_failed_hook_decides(contexts):
         record = await emitter_of(host).emit_unchecked(context)
     assert not record.proceeds
     assert record.verdict.reason == "picohook:deny_tool"
+
+
+async def test_a_call_that_is_allowed_has_ended_for_listeners_too(contexts):
+    seen = []
+
+    class Call(Operation):
+        def ended(self, action="", error="", payload=None):
+            seen.append("ended")
+
+    class Calls(Listener):
+        def operation(self, kind, payload):
+            seen.append(kind)
+            return Call()
+
+    async with Host([FunctionHook("h", {"before_tool": lambda _: None})], listeners=[Calls()]) as host:
+        await emitter_of(host).emit(contexts.pre_tool_call(call_id="1", name="read", args={}))
+    assert seen == ["tool_call", "ended"]
