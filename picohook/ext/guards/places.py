@@ -16,6 +16,7 @@ from .words import DEFENDED, OPEN, PLAIN, UNKNOWN, unknown
 
 _TOP = frozenset(("/Users", "/home", "/mnt", "/media", "/data", "/workspace"))
 """Directories that are there on some machines."""
+_KNOWN = re.compile(f"[^/]*[{UNKNOWN}{OPEN}{PLAIN}{DEFENDED}]")
 _LOCAL = re.compile(r"localhost|.*\.localhost|.*\.local|.*\.internal\.test|0|host\.docker\.internal")
 _BY_DNS = re.compile(r".*\.(?:nip\.io|sslip\.io|xip\.io|localtest\.me|lvh\.me|rbndr\.us)")
 _TRANSLATED = ipaddress.ip_network("64:ff9b::/96")
@@ -41,13 +42,11 @@ class Places:
     """Where paths are, for one call."""
 
     def __init__(self, cwd: str, project: str, home: str) -> None:
-        self.home = os.path.realpath(home)
-        self.project = os.path.realpath(project or cwd)
-        self.wide = self.project in {"/", self.home} or self.home.startswith(f"{self.project}/")
-        """Whether the project is no project: everything is below it."""
-        if self.wide:
-            self.project = os.path.realpath(cwd)
+        self._directory = functools.cache(os.path.realpath)
         self._found = functools.cache(self._find)
+        self.home, self.project = self._directory(home), self._directory(project or cwd)
+        if self.project in {"/", self.home} or self.home.startswith(f"{self.project}/"):
+            self.project = self._directory(cwd)  # no project: everything is below it
 
     def real(self, path: str, cwd: str, *, link: bool = False) -> str:
         """The absolute path. `link`: the last part itself, even if it is a link."""
@@ -56,20 +55,20 @@ class Places:
     def _find(self, path: str, cwd: str, link: bool) -> str:
         whole = os.path.join(cwd, path)
         found = os.path.normpath(whole)
-        if not _is_null(found):  # what that leads to is this process's own
-            with contextlib.suppress(OSError, ValueError):  # a link that may not be read
-                found = self._followed(path, whole, link=link)
+        if _is_null(found):  # what that leads to is this process's own
+            return found
+        head, name = os.path.split(whole)
+        with contextlib.suppress(OSError, ValueError):  # a link that may not be read
+            if unknown(whole):
+                head = _KNOWN.split(whole, maxsplit=1)[0]
+                found = os.path.normpath(os.path.join(self._directory(head or "/"), whole[len(head) :].lstrip("/")))
+            elif name in {"", ".", ".."}:
+                found = self._directory(whole)
+            else:
+                found = os.path.join(self._directory(head), name)
+                if not link and os.path.islink(found):
+                    found = os.path.realpath(found)
         return found[1:] if found.startswith("//") else found
-
-    @staticmethod
-    def _followed(path: str, whole: str, *, link: bool) -> str:
-        if unknown(whole):
-            head = re.split(f"[^/]*[{UNKNOWN}{OPEN}{PLAIN}{DEFENDED}]", whole, maxsplit=1)[0]
-            return os.path.normpath(os.path.join(os.path.realpath(head or "/"), whole[len(head) :].lstrip("/")))
-        if link and not path.endswith(("/", "/.", "/..")) and path not in {".", ".."}:
-            head, name = os.path.split(whole)
-            return os.path.join(os.path.realpath(head), name)
-        return os.path.realpath(whole)
 
     def target(self, text: str, cwd: str, *, glob: bool = False, link: bool = False) -> Target:
         """Returns the file of this name, seen from this directory."""

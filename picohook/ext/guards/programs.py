@@ -80,6 +80,8 @@ class Started(Effects):
         self.row, self.operands, self.given = row, parts.operands, parts.given
         asks = not self.command.options.keys().isdisjoint(("--help", "--version"))
         for step in row.does:
+            if step.is_about_values and not self.given:
+                continue
             if (not asks or step.kind in RUNS) and step.holds(self.command):
                 getattr(self, step.method, self._on_files)(step, self._chosen(step))
 
@@ -126,14 +128,12 @@ class Started(Effects):
 
     def _chosen(self, step: Step) -> list[Word]:
         """The words that a step is about."""
-        names = step.what.split("|")
-        words = [word for name, word in self.given if name in names]
+        words = [word for name, word in self.given if name in step.options]
         if step.kind == "run":
             words = self._split(words)
-        operands = self.operands[step.skips :]
-        for name in names:
-            if name in _CHOICES:
-                words += _CHOICES[name](self, operands)
+        operands = self.operands[step.skips :] if step.skips else self.operands
+        for choice in step.choices:
+            words += _CHOICES[choice](self, operands)
         if step.match is not None:
             matched = _matched(words[:1] if step.kind == "run" else words, step.match)
             words = matched + words[1:] if matched and step.kind == "run" else matched
@@ -371,7 +371,7 @@ class Started(Effects):
 
     def do_each(self, step: Step, _words: list[Word]) -> None:
         """`find -exec`: a command for each file that it finds."""
-        names, words = step.what.split("|"), self.command.words
+        names, words = step.options, self.command.words
         found = listed([self.command]) or [Word(UNKNOWN)]
         end = 0
         for start, word in enumerate(words):
@@ -420,11 +420,9 @@ _CHOICES: dict[str, Callable[[Started, list[Word]], Iterable[Word]]] = {
 
 
 def _matched(words: Iterable[Word], match: re.Pattern[str]) -> list[Word]:
-    """The parts of words that match: the first group that has something, or all of it."""
+    """The parts of words that match: the group that does, or all of it."""
     return [
-        Word(
-            next(filter(None, found.groups()), "") if match.groups else found[0], word.glob, word.inside, word.variables
-        )
+        Word(found[found.lastindex or 0], word.glob, word.inside, word.variables)
         for word in words
         for found in match.finditer(word.text)
     ]

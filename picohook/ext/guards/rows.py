@@ -91,6 +91,21 @@ class Step(BaseModel):
         return f"do_{self.kind.replace('-', '_')}"
 
     @functools.cached_property
+    def choices(self) -> list[str]:
+        """The choices of words that are no options."""
+        return [one for one in self.what.split("|") if one in _WORDS]
+
+    @functools.cached_property
+    def options(self) -> frozenset[str]:
+        """The options whose values it is about."""
+        return _names(self.what) - _WORDS
+
+    @functools.cached_property
+    def is_about_values(self) -> bool:
+        """Whether it does nothing in a command whose options have no values."""
+        return bool(self.options) and not self.choices and not self.default and self.kind not in {"each", "recipes"}
+
+    @functools.cached_property
     def skips(self) -> int:
         """How many operands are the subcommand."""
         return sum(wanted for _, wanted in self.sub)
@@ -101,7 +116,7 @@ class Step(BaseModel):
         for at, (names, wanted) in enumerate(self.sub):
             if (at < len(operands) and operands[at].text in names) is not wanted:
                 return False
-        return all(has(command, names) is wanted for names, wanted in self.when)
+        return not self.when or all(has(command, names) is wanted for names, wanted in self.when)
 
 
 def has(command: Command, names: frozenset[str]) -> bool:
@@ -109,9 +124,10 @@ def has(command: Command, names: frozenset[str]) -> bool:
     options = command.options
     if not names.isdisjoint(options):
         return True
-    if any(given[:2] == "--" and given != "--" and any(one.startswith(given) for one in names) for given in options):
-        return True
-    return any(name in FACTS and FACTS[name](command) for name in names)
+    for given in options:
+        if given[:2] == "--" and given != "--" and any(one.startswith(given) for one in names):
+            return True
+    return not names.isdisjoint(FACTS) and any(FACTS[name](command) for name in names & FACTS.keys())
 
 
 class Row(BaseModel):
