@@ -43,16 +43,12 @@ class Places:
 
     def __init__(self, cwd: str, project: str, home: str) -> None:
         self._directory = functools.cache(os.path.realpath)
-        self._found = functools.cache(self._find)
         self.home, self.project = self._directory(home), self._directory(project or cwd)
         if self.project in {"/", self.home} or self.home.startswith(f"{self.project}/"):
             self.project = self._directory(cwd)  # no project: everything is below it
 
     def real(self, path: str, cwd: str, *, link: bool = False) -> str:
         """The absolute path. `link`: the last part itself, even if it is a link."""
-        return self._found(path, cwd, link)
-
-    def _find(self, path: str, cwd: str, link: bool) -> str:
         whole = os.path.join(cwd, path)
         found = os.path.normpath(whole)
         if _is_null(found):  # what that leads to is this process's own

@@ -129,7 +129,7 @@ class Started(Effects):
     def _chosen(self, step: Step) -> list[Word]:
         """The words that a step is about."""
         words = [word for name, word in self.given if name in step.options]
-        if step.kind == "run":
+        if step.kind == "run" and any(" " in word.text for word in words):
             words = self._split(words)
         operands = self.operands[step.skips :] if step.skips else self.operands
         for choice in step.choices:
@@ -223,8 +223,10 @@ class Started(Effects):
 
     def do_run(self, step: Step, words: list[Word]) -> None:
         """The words are another command."""
+        if not words:
+            return
         scope = self.inner()
-        if self.command.name in {"builtin", "command"} and words and words[0].text in _BUILTINS:
+        if self.command.name in {"builtin", "command"} and words[0].text in _BUILTINS:
             scope = self.scope  # the same shell runs it
         if directory := self._option(step.within):
             scope.cwds = tuple(_joined(cwd, directory) for cwd in scope.cwds)

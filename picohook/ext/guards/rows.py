@@ -98,7 +98,7 @@ class Step(BaseModel):
     @functools.cached_property
     def options(self) -> frozenset[str]:
         """The options whose values it is about."""
-        return _names(self.what) - _WORDS
+        return _names(self.what) - _WORDS - {""}
 
     @functools.cached_property
     def is_about_values(self) -> bool:
