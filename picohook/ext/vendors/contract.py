@@ -69,11 +69,6 @@ class Facts:
     now: str = ""
     """The time, as ISO 8601."""
 
-    @property
-    def blocked(self) -> bool:
-        """Whether a handler has kept this turn from ending before."""
-        return self.blocks > 0
-
 
 class HandlerInput(NamedTuple):
     """The input of a handler."""

@@ -63,20 +63,12 @@ def matches(matcher: str, names: Sequence[str], expression: Callable[[str], Expr
     return any(map(expression(matcher).matches, names))
 
 
+_GLOB = re.compile(r"\*\*/|\*\*|.", re.DOTALL)
+_GLOBS = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+
+
 @lru_cache(maxsize=256)
 def path_glob(glob: str) -> Expression:
     """A glob of a path. `*` and `?` stop at a slash, and `**` does not. A directory matches everything below it."""
-    made = ""
-    at = 0
-    while at < len(glob):
-        if glob.startswith("**/", at):
-            made, at = made + "(?:.*/)?", at + 3
-        elif glob.startswith("**", at):
-            made, at = made + ".*", at + 2
-        elif glob[at] == "*":
-            made, at = made + "[^/]*", at + 1
-        elif glob[at] == "?":
-            made, at = made + "[^/]", at + 1
-        else:
-            made, at = made + re.escape(glob[at]), at + 1
+    made = _GLOB.sub(lambda found: _GLOBS.get(found[0]) or re.escape(found[0]), glob)
     return Expression(f"(?s:{made.removesuffix('/')}(?:/.*)?)", whole=True)

@@ -19,7 +19,6 @@ class HandlerTable(Settings):
 
     type: str = "command"
     name: str = ""
-    description: str = ""
     only_if: str = Field(default="", alias="if")
     timeout: Seconds | None = None
     """In the unit of the vendor."""
@@ -44,7 +43,6 @@ class HandlerTable(Settings):
     on_failure: Literal["continue", "block"] = Field(default="continue", alias="onFailure")
     fails_closed: bool = Field(default=False, alias="failClosed")
     once: bool = False
-    status: str = Field(default="", alias="statusMessage")
     most_blocks: int | None = Field(default=None, ge=0, alias="loop_limit")
     context_limit: int = Field(default=0, ge=0, alias="additionalContextLimit")
 

@@ -102,24 +102,20 @@ class HookFile:
 
 def _without(hooks: dict[str, list[Any]]) -> dict[str, list[Any]]:
     """The events that have entries without the shim, and these entries."""
-    left = {event: [one for one in map(_entry_without, entries) if one is not None] for event, entries in hooks.items()}
-    return {event: entries for event, entries in left.items() if entries}
+    return {event: left for event, entries in hooks.items() if (left := _left(entries))}
 
 
-def _entry_without(entry: Any) -> Any:
-    """The entry without the shim; None if nothing is left."""
-    if not isinstance(entry, dict):
-        return entry
-    if any(shim_entry.is_shim(entry.get(name)) for name in _COMMANDS):
-        return None
-    handlers = entry.get("hooks")
-    if not isinstance(handlers, list):
-        return entry
-    left = [handler for handler in handlers if not _is_own(handler)]
-    if len(left) == len(handlers):
-        return entry
-    return {**entry, "hooks": left} if left else None
+def _left(entries: list[Any]) -> list[Any]:
+    """The entries without the shim's own, and without the groups in which nothing else is left."""
+    left = []
+    for one in entries:
+        handlers = one.get("hooks") if isinstance(one, dict) else None
+        others = _left(handlers) if isinstance(handlers, list) else handlers
+        if _is_own(one) or (handlers and not others):
+            continue
+        left.append(one if others == handlers else {**one, "hooks": others})
+    return left
 
 
-def _is_own(handler: Any) -> bool:
-    return isinstance(handler, dict) and any(shim_entry.is_shim(handler.get(name)) for name in _COMMANDS)
+def _is_own(entry: Any) -> bool:
+    return isinstance(entry, dict) and any(shim_entry.is_shim(entry.get(name)) for name in _COMMANDS)
