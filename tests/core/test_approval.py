@@ -10,6 +10,9 @@ import pytest
 from loops import ON_BOTH
 from rows import each
 
+from picohook.engine.chain import NEVER, NOT_NEEDED, Chain
+from picohook.engine.part import Part
+from picohook.engine.seat import Seat
 from picohook.errors import EncodeError, HookCrashedError, HookTimeoutError
 from picohook.hooks.function import FunctionHook
 from picohook.model.decisions import (
@@ -26,6 +29,7 @@ from picohook.model.decisions import (
     Retry,
     Skip,
 )
+from picohook.model.encoded import Encoded
 from picohook.model.failure_policy import describe
 from picohook.model.payloads import ToolCall
 from picohook.model.replies import ReplyError, read_decision
@@ -245,3 +249,16 @@ def test_a_grant_is_read_in_any_case_and_null_is_none():
         "for": "agent"
     }
     assert read_decision(STAGES["approve_tool"], {"approved": True, "grant": None}) == APPROVE
+
+
+class Refuses(Part):
+    async def answer(self, call, approvers):
+        return Deny("as before")
+
+
+async def test_a_part_that_denies_in_place_of_approvers_denies(clock, payloads, says):
+    chain = Chain(STAGES["approve_tool"], Encoded(payloads["approve_tool"]), clock, NEVER)
+    chain.answering = [Refuses()]
+    outcome = await chain.run([Seat(says("yes", APPROVE), 5.0)])
+    assert (outcome.approved, outcome.action, outcome.reason) == (False, "deny_tool", "as before")
+    assert [entry.error for entry in outcome.trail] == [None, NOT_NEEDED]

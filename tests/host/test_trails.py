@@ -23,6 +23,8 @@ from picohook import (
     ToolResult,
 )
 from picohook.model.decisions import Continue
+from picohook.model.encoded import Encoded
+from picohook.model.stages import BEFORE_TOOL
 
 pytestmark = pytest.mark.anyio
 
@@ -185,3 +187,12 @@ async def _answer(_):
 
 def _call(identity, tool):
     return {"id": identity, "type": "function", "function": {"name": tool, "arguments": "{}"}}
+
+
+async def test_a_hook_that_is_asked_alone_has_the_only_entry_and_another_name_has_none():
+    hooks = [FunctionHook(name, {"before_tool": lambda _, name=name: Deny(name)}) for name in "ab"]
+    async with Host(hooks, timeouts=FAR) as host:
+        outcome = await host.ask_hook("b", BEFORE_TOOL, Encoded(ToolCall(tool="bash")))
+        assert (outcome.reason, [entry.hook for entry in outcome.trail]) == ("b", ["b"])
+        outcome = await host.ask_hook("c", BEFORE_TOOL, Encoded(ToolCall(tool="bash")))
+        assert (outcome.action, outcome.trail) == ("continue", ())

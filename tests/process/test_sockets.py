@@ -13,6 +13,7 @@ import pytest
 from scripted import HANG, HELLO, SERVE, children, descriptors, scripted
 
 from picohook import HookSpec, Host, Timeouts, ToolCall
+from picohook.process.child import _sockets
 
 pytestmark = pytest.mark.anyio
 
@@ -125,3 +126,15 @@ async def test_a_shell_command_has_sockets_too_and_cannot_open_them_by_name():
         async with Host([hook], timeouts=FAR) as host:
             outcome = await host.before_tool(asking())
             assert ("No such device" in str(outcome.trail[0].error)) == says
+
+
+def test_a_socket_in_place_of_a_pipe_goes_in_one_direction():
+    readable, writable = _sockets()
+    try:
+        os.write(writable, b"x")
+        assert os.read(readable, 9) == b"x"
+        with pytest.raises(BrokenPipeError):
+            os.write(readable, b"x")
+    finally:
+        os.close(readable)
+        os.close(writable)
