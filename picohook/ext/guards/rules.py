@@ -245,15 +245,19 @@ class Rules:
     """The rules of several packs."""
 
     def __init__(self, rules: Sequence[Rule]) -> None:
-        self._rules = rules
         self._texts = [one for one in rules if not one.run and not one.act]
+        patterns = [(rule, pattern) for rule in rules for pattern in rule.run]
+        self._globs = [pair for pair in patterns if any("*" in name for name in pair[1].names)]
+        self._plain: dict[str, list[tuple[Rule, Pattern]]] = {}
+        for pair in patterns:
+            for name in pair[1].names:
+                self._plain.setdefault(name, []).append(pair)
         self._named = functools.lru_cache(1000)(self._about_name)
         self._acting = functools.cache(lambda kind: [one for one in rules if kind in one.act])
 
     def _about_name(self, name: str) -> list[tuple[Rule, Pattern]]:
-        patterns = [(rule, pattern) for rule in self._rules for pattern in rule.run]
-        found = [pair for pair in patterns if any(fnmatchcase(name, one) for one in pair[1].names)]
-        return sorted(found, key=lambda pair: name not in pair[1].names)
+        globs = [pair for pair in self._globs if any(fnmatchcase(name, one) for one in pair[1].names)]
+        return self._plain.get(name, []) + [pair for pair in globs if name not in pair[1].names]
 
     def _about(self, command: Command) -> list[Rule]:
         """The rules of which a pattern matches the command."""
