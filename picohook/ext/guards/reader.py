@@ -48,6 +48,8 @@ MOST_STEPS = 5_000
 TIME_FOR_CALL = 0.25
 """Seconds of the processor for one call, as a backstop."""
 MOST_TEXTS = 40
+LONGEST_VALUE = 20_000
+"""Characters of a variable's value that is followed."""
 MOST_VALUES = 12
 """Values of a loop's variable that are tried."""
 _GAP = re.compile(rb"(?:[ \t]|\\\n)*[ \t](?:[ \t]|\\\n)*")
@@ -528,7 +530,7 @@ class Reader:
                 words += self._words_of([child], scope)
             else:
                 words.append(Word(self._raw(child)))
-        counts = any(re.match("-[a-zA-Z]*i", word.text) for word in words)  # then values are computed, too
+        counts = any(re.fullmatch("-(?![xgr]+$).*", word.text) for word in words)  # then values are computed, too
         self._require_plain_names(words if counts else [Word(word.text.partition("=")[0]) for word in words])
         for word in words[1:]:
             name, equals, value = word.text.partition("=")
@@ -565,7 +567,7 @@ class Reader:
         elif target.type == "subscript":
             value = UNKNOWN
         scope.sources[name] = tuple(self._inside)
-        return name, value
+        return name, value if len(value) <= LONGEST_VALUE else UNKNOWN
 
     def assign(self, name: str, value: str, scope: Scope) -> None:
         """The line sets a variable."""

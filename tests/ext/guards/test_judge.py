@@ -112,6 +112,8 @@ def test_what_cannot_be_known_is_undecided():
         "test -v 'a[$(rm -rf ~)]'",
         "printf -v 'a[$(rm c)]' x",
         "a='b[$(rm c)]'; let a",
+        "declare -n a='b[$(rm c)]'",
+        "export 'a[$(rm c)]=x'",
         "if",
         "(" * 200 + "ls" + ")" * 200,
         "for i in 1 2 3 4 5 6 7 8; do " * 6 + "ls $i" + "; done" * 6,

@@ -35,6 +35,8 @@ LINES = [
     'f() { zap "$1"; }; f hello',
     "x=1; zap $x ${x:-2} {a,b}{1,2}",
     "x=1; zap a`zup`/b'c'$x\\;",
+    "case a in a|b) zap 1;; esac",
+    "zap a | zop b > f c",
     "cd /tmp && zap -x || zop",
 ]
 
