@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Union
+from itertools import islice
+from typing import TYPE_CHECKING, Any
 
 from ...errors import PicohookError
 from ...model.decisions import Outcome
@@ -17,14 +18,14 @@ from .facts import NAMES, Facts, editable, end_with, facts_of_end, facts_of_outc
 from .reader import Chain
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Generator, Iterable, Iterator
+    from collections.abc import AsyncIterator, Collection, Iterable, Iterator
 
     from ...engine.engine import Engine
     from .format import Line
     from .reader import Entry, Record
 
-Past = Union[Chain, "Line"]
-"""An event, or a question: at its beginning without an end, and again at its end."""
+Past = tuple[str, Any]
+"""The type of a line, and the event, or the chain that begins there, has ended, or has the late answer of a hook in shadow."""
 
 FAILED = "failed"
 """The action of a hook that failed, since the action of its `on_failure` is not its own decision."""
@@ -35,6 +36,8 @@ KINDS = NEWLY_DENIED, NEWLY_ALLOWED, NEWLY_ASKED, OTHERWISE = (
     "changed otherwise",
 )
 _ALLOWED = frozenset({words.CONTINUE, words.MODIFY, words.RESPOND, "approved"})
+_BATCH = 64
+"""Lines that are read together."""
 _MOST_WAITING = 256
 """Newly denied calls that wait for what became of them then."""
 
@@ -90,14 +93,14 @@ def choose_hook(hooks: dict[str, RecordedHook], name: str | None) -> str:
 def questions(entries: Iterable[Entry]) -> Iterator[Past]:
     """Yields the questions to all hooks, and the events."""
     for line, chain in entries:
+        kind = line["type"]
         if chain is None:
-            if line["type"] == "event":
-                yield line
-        elif line["type"] in {"begin", "end", "abandoned"}:
-            yield chain
-        elif chain.end is not None:  # a hook in shadow has answered late
-            chain.shadows = [line]
-            yield chain
+            if kind == "event":
+                yield kind, line
+        elif kind in {"begin", "end", "abandoned"}:
+            yield kind, chain
+        elif chain.end is not None:
+            yield "would", replace(chain, shadows=[line])
 
 
 def questions_to(hook: str, record: Record) -> Iterator[Past]:
@@ -107,23 +110,24 @@ def questions_to(hook: str, record: Record) -> Iterator[Past]:
         kind = line["type"]
         if chain is None:
             if hook in line.get("hooks", ()):
-                yield line
+                yield "event", line
         elif kind == "ask" and line["hook"] == hook and "stands_in" not in line:
+            if chain.number in asked:
+                yield "retried", asked[chain.number]  # the answer that comes is to this question
             params = chain.waiting[hook]
             payload = chain.stage.payload.model_validate(params)
             skipped = chain.resumed.skip if chain.resumed else ()
             again = hook in skipped or any(answer["hook"] == hook for answer in chain.answers)
             one = Chain(chain.number, record.number, chain.at, chain.stage, params, payload, params=params, again=again)
             asked[one.number] = one
-            yield one
-        elif chain.number in asked and (kind in {"end", "abandoned"} or (kind == "answer" and line["hook"] == hook)):
+            yield "begin", one
+        elif chain.number in asked and kind in {"end", "abandoned"}:
+            yield "abandoned", asked.pop(chain.number)
+        elif chain.number in asked and kind == "answer" and line["hook"] == hook:
             one = asked.pop(chain.number)
-            if kind == "answer":
-                one.answers, one.end = [line], end_with(line, approves=one.stage.approves)
-                one.params = line.get("params", one.asked_about)
-            else:
-                one.abandoned = "not waited for"
-            yield one
+            one.answers, one.end = [line], end_with(line, approves=one.stage.approves)
+            one.params = line.get("params", one.asked_about)
+            yield "end", one
 
 
 @dataclass(slots=True)
@@ -183,50 +187,46 @@ class Replay:
         self.succeeded = 0
         """The number of calls that were made then and succeeded."""
         self.hook = hook
-        self._asked: dict[int, _Asking] = {}
-        """The questions that have not ended in the record, by number."""
-        self._last: _Asking | None = None
+        self._asked: dict[int, Outcome[Any]] = {}
+        """The answers to questions that have not ended in the record, by the identity of their chains."""
         self._waiting: dict[str, list[Comparison]] = {}
         """Newly denied calls until their results are read."""
 
     async def compared(self, past: Iterable[Past], host: Engine | None) -> AsyncIterator[Comparison]:
         """Ask every question, and tell every event. Yields each comparison, of a denied call when its result is read."""
-        for one in past:
-            known: Iterable[Comparison] = ()
-            if isinstance(one, Chain) and (one.end or one.abandoned):
-                known = await self._ended(one, is_asked=host is not None)
-            elif self._last is not None:
-                await self._last  # one question after another
-            if not isinstance(one, Chain):
-                if host is not None:
-                    meta = Meta.model_validate(one.get("meta", {}))
-                    await host.emit_and_wait(one["event"], one["payload"], meta=meta)
-            elif not (one.end or one.abandoned):
-                known = self._returned(one)
-                if host is not None:
-                    self._last = self._asked[one.number] = _Asking(_ask(host, one))
-            for comparison in known:
-                yield comparison
-        if self._last is not None:
-            await self._last
+        past = iter(past)
+        while batch := [*islice(past, _BATCH)]:  # reading and asking in turn would take twice the time
+            if host is not None:
+                await self._ask(batch, host)
+            for kind, one in batch:
+                for comparison in self._known(kind, one, is_asked=host is not None):
+                    yield comparison
         self.unanswered += len(self._asked)
         left, self._waiting, self._asked = self._waiting, {}, {}
         for several in left.values():
             for comparison in several:
                 yield comparison
 
-    async def _ended(self, one: Chain, *, is_asked: bool) -> Iterable[Comparison]:
-        """Returns what is known now that a question has ended in the record."""
-        if not is_asked:
+    async def _ask(self, batch: Iterable[Past], host: Engine) -> None:
+        for kind, one in batch:
+            if kind == "event":
+                meta = Meta.model_validate(one.get("meta", {}))
+                await host.emit_and_wait(one["event"], one["payload"], meta=meta)
+            elif kind == "begin":
+                self._asked[id(one)] = await _ask(host, one)
+
+    def _known(self, kind: str, one: Any, *, is_asked: bool) -> Iterable[Comparison]:
+        """Returns what is known now about decisions."""
+        if kind == "begin":
+            return self._returned(one)
+        if not is_asked and kind in {"end", "would"}:
             return [kept for line in one.shadows for kept in self._keep(_in_shadow(one, line))]
-        asking = self._asked.pop(one.number, None)
-        if asking is None:  # a hook in shadow has answered late
-            return []
-        now = await asking
-        if one.abandoned:
-            self.unanswered += 1
-            return []
-        return self._keep(_compared(one, now, self.hook))
+        if is_asked and kind == "end":
+            return self._keep(_compared(one, self._asked.pop(id(one)), self.hook))
+        if is_asked and kind in {"abandoned", "retried"}:
+            del self._asked[id(one)]
+            self.unanswered += kind == "abandoned"
+        return []
 
     def _keep(self, one: Comparison) -> list[Comparison]:
         """Returns what does not wait for the result of its call, or no more."""
@@ -248,32 +248,6 @@ class Replay:
         for one in found:
             one.succeeded = good
         return found
-
-
-class _Asking:
-    """A question that is on its way: while a hook thinks about it, the record is read on."""
-
-    def __init__(self, asking: Coroutine[Any, Any, Outcome[Any]]) -> None:
-        self._asking = asking
-        self._outcome: Outcome[Any] | None = None
-        self._waits_for: Any = None
-        self._go_on(asking.send, None)
-
-    def _go_on(self, step: Callable[[Any], Any], given: Any) -> None:
-        try:
-            self._waits_for = step(given)
-        except StopIteration as done:
-            self._outcome = done.value
-
-    def __await__(self) -> Generator[Any, Any, Outcome[Any]]:
-        while self._outcome is None:
-            try:
-                given = yield self._waits_for
-            except BaseException as error:  # a cancellation
-                self._go_on(self._asking.throw, error)
-            else:
-                self._go_on(self._asking.send, given)
-        return self._outcome
 
 
 def _call(chain: Chain) -> str:

@@ -219,7 +219,7 @@ def _sources(records: list[str], calls: Iterable[PastCall], hook: str | None) ->
             yield questions_to(hook, source) if hook else questions(source), seconds_of(source.header["time"])
 
 
-def _of_transcripts(calls: Iterable[PastCall]) -> Iterator[Chain]:
+def _of_transcripts(calls: Iterable[PastCall]) -> Iterator[Past]:
     """Yields past calls as a record would have them."""
     for number, call in enumerate(calls, 1):
         meta = Meta(session_key=call.session, turn_id=call.session, source="turn")
@@ -229,8 +229,8 @@ def _of_transcripts(calls: Iterable[PastCall]) -> Iterator[Chain]:
         params = payload.wire()
         chain = Chain(number, number, call.at, BEFORE_TOOL, params, payload, params=params, agent=call.agent)
         chain.succeeded = None if call.outcome == "unknown" else call.outcome == "succeeded"
-        yield chain
+        yield "begin", chain
         denied = call.outcome == "denied"
         action, reason = (words.DENY, call.text) if denied else (words.CONTINUE, "")
         chain.end = {"action": action, "reason": reason}
-        yield chain
+        yield "end", chain
