@@ -15,8 +15,12 @@ import needs
 import pytest
 from scripted import HANG, SERVE, command, descriptors, scripted
 
-from picohook import HookSpec, Host, RestartPolicy, Timeouts, ToolCall
+from picohook import HookSpec, Host, Log, RestartPolicy, Timeouts, ToolCall
 from picohook.hooks import supervised as supervisor
+from picohook.process.child import Child
+from picohook.process.plan import Plan
+from picohook.process.spawn import ProcessServices
+from picohook.transport.event_loop import current_reactor
 
 pytestmark = pytest.mark.anyio
 
@@ -410,3 +414,18 @@ async def test_nothing_is_sent_before_hello_is_answered(board, journal, tmp_path
         await host.before_tool(CALL)
     ways = [(seen["way"], seen["line"].get("method")) for seen in map(json.loads, record.read_text().splitlines())]
     assert ways[:3] == [("in", "hook.hello"), ("out", None), ("in", "hook.before_tool")]
+
+
+class Late:
+    """Starts nothing in time."""
+
+    async def spawn(self, plan, streams, deadline):
+        raise TimeoutError
+
+
+async def test_a_system_that_starts_no_process_in_time_is_a_time_out_that_leaves_nothing_open():
+    host = ProcessServices(current_reactor(), Log(), Timeouts(), Late())
+    before = descriptors()
+    with pytest.raises(TimeoutError):
+        await Child.start(host, Plan(("/bin/true",), {}, None), deadline=0.0, name="h", on_exit=list)
+    assert descriptors() == before
