@@ -93,8 +93,8 @@ class Chain(Generic[P]):
                 self.trail.append(self._beside(seat))
                 continue
             seen: P | None = None
-            if seat.wants(self.encoded.payload):
-                asked = await self.ask(seat, self._end_of(seat))
+            if seat.filter is None or seat.wants(self.encoded.payload):
+                asked = await self.ask(seat, self.end if seat.has_usual_end else self._end_of(seat))
                 self.trail.append(asked.entry)
                 if seat.waits_for_person:
                     self.end += asked.entry.duration
@@ -129,7 +129,9 @@ class Chain(Generic[P]):
         retries = 0
         left, degraded = encoded, ""
         while True:
-            deadline, limit = seat.deadlines(begun, end)
+            deadline, limit = begun + seat.timeout, begun + seat.longest
+            if limit > end or seat.fallback is not None:
+                deadline, limit = seat.deadlines(begun, end)
             question = Question(stage, encoded, deadline, limit, begun, retries)
             error = result = failure = answer = None
             try:

@@ -48,6 +48,8 @@ class Seat:
         self.is_system = hook.spec.layer == "system"
         """Whether it may take only a part of the chain's time."""
         self.waits_for_person = hook.waits_for_person
+        self.has_usual_end = not (self.is_system or self.waits_for_person)
+        """Whether its time ends with the chain's."""
 
     def deadlines(self, begun: float, end: float) -> tuple[float, float]:
         """Returns when a question ends that begins now, and when it ends at the latest if the hook shows progress.
