@@ -75,7 +75,7 @@ def find(name: str, module: str) -> Found | None:
             return Found(node, module, text_in(after))
     for node in ast.walk(tree(module)):
         if isinstance(node, ast.ImportFrom) and name in {alias.asname or alias.name for alias in node.names}:
-            package = module if (ROOT / module.replace(".", "/")).is_dir() else module.rpartition(".")[0]
+            package = module if (ROOT / module.replace(".", "/") / "__init__.py").exists() else module.rpartition(".")[0]
             home = resolve_name("." * node.level + (node.module or ""), package) if node.level else node.module or ""
             return find(name, home) if home.startswith("picohook") else None
     return None
