@@ -94,6 +94,8 @@ class Generation:
         """The hooks that are asked, in order."""
         self.about_pauses = tuple(seat for seat in seats if seat not in self.seats)
         """The hooks that are asked behind them about what one of them has paused."""
+        for seat in self.about_pauses:
+            seat.guard = True  # about a payload that was changed after the answer, it is asked again
         self.budget = timeouts.chain
         """Seconds for all of them together."""
         self.running = 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import anyio
@@ -186,7 +187,8 @@ class Asker:
             seats = tuple([seat for seat in seats if seat.name == only])
         decided: tuple[Seat, ...] = ()
         if resumed is not None:
-            seats, decided = resumed.seats(stage, seats, generation.about_pauses, arrangement.by_name)
+            runs_tool = partial(self._runs_tool, payload)
+            seats, decided = resumed.seats(stage, seats, generation.about_pauses, arrangement.by_name, runs_tool)
         account = None
         if listeners.all:
             account = listeners.begin(stage, payload)
@@ -241,13 +243,18 @@ class Asker:
         finally:
             PAUSES.reset(token)
         answers = {entry.hook for entry in outcome.trail if entry.action and entry.failure is None}
-        if outcome.action in (words.CONTINUE, words.MODIFY) and answers.isdisjoint(about_pauses):
+        if outcome.action in (words.CONTINUE, words.MODIFY, words.RESPOND) and answers.isdisjoint(about_pauses):
             return replace(paused, trail=paused.trail + outcome.trail)
         changed = outcome.action == words.CONTINUE and outcome.payload is not payload
         action = words.MODIFY if changed else outcome.action
         whole = replace(outcome, action=action, trail=paused.trail + outcome.trail)
         whole.asked = outcome.asked  # the payload is the same object
         return whole
+
+    def _runs_tool(self, payload: Payload, seat: Seat) -> bool:
+        """Whether a hook may run the tool of a call itself, in place of an answer."""
+        owned = isinstance(payload, ToolCall) and self._arrangement.owners.owns(seat.name, payload)
+        return owned or bool(seat.hook.spec.provides)
 
     def operation(self, kind: OperationKind, payload: Payload) -> Operation:
         """Begin a turn, a model call or a tool call, for the listeners that see them."""

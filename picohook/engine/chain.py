@@ -297,8 +297,10 @@ class Chain(Generic[P]):
         """Ask guards again if they saw another payload, the system's last, so that they cannot take the others' time."""
         for seat, seen in sorted(self.guards, key=_is_system):
             if seen is not self.encoded.payload and seat.wants(self.encoded.payload):
-                asked = await self.ask(seat, self.end, True)
+                asked = await self.ask(seat, NEVER if seat.waits_for_person else self.end, True)
                 self.trail.append(asked.entry)
+                if seat.waits_for_person:
+                    self.end += asked.entry.duration
                 if not isinstance(asked.decision, _PASSES):
                     return self.outcome(seat.name, asked)
         return self.outcome() if self.encoded.intact else self.outcome(refusal=CHANGED)

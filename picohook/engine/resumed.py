@@ -15,7 +15,7 @@ from ..wire import words
 from .seat import Seat
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from ..hooks.base import Hook
     from ..model.decisions import Decision, Outcome
@@ -55,12 +55,22 @@ class Resumed:
             raise PicohookError(f"the answer for hook {self.hook} cannot be taken: {error}")
 
     def seats(
-        self, stage: Stage[Any], seats: Sequence[Seat], about_pauses: Sequence[Seat], mounted: Mapping[str, Mounted]
+        self,
+        stage: Stage[Any],
+        seats: Sequence[Seat],
+        about_pauses: Sequence[Seat],
+        mounted: Mapping[str, Mounted],
+        runs_tool: Callable[[Seat], bool],
     ) -> tuple[tuple[Seat, ...], tuple[Seat, ...]]:
-        """Returns the seats that are still asked, and the guards that have decided already. Raises as `require_allowed`."""
+        """Returns the seats that are still asked, and the guards that have decided already. Raises as `require_allowed`.
+
+        Those that answer pauses come last, but before the first hook that may run the tool itself when it is asked.
+        """
         self.require_allowed(stage)
         left = tuple(seat for seat in seats if seat.name not in self.skip and seat.name != self.hook)
-        left += tuple(about_pauses) if self.pauses else ()
+        if self.pauses:
+            at = next((index for index, seat in enumerate(left) if runs_tool(seat)), len(left))
+            left = (*left[:at], *about_pauses, *left[at:])
         guards = tuple(seat for seat in seats if seat.guard and (seat.name in self.skip or seat.name == self.hook))
         if not self.hook:
             return left, guards

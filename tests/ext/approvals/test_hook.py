@@ -24,6 +24,7 @@ from picohook import (
     Modify,
     Pause,
     PausedError,
+    Respond,
     ToolCall,
 )
 from picohook.config import load
@@ -469,6 +470,51 @@ async def test_an_explicit_answer_for_a_hook_that_paused_elsewhere_needs_no_othe
     ):
         await turn.tools(None, lambda call: done.append(call.tool))
     assert (done, queue.waiting()) == (["bash"], [])
+
+
+@each(("yes", "action"), [(True, "respond"), (False, "deny_tool")])
+async def test_a_hook_that_provides_the_tool_runs_it_only_after_the_answer(queue, yes, action):
+    ran, outcomes = [], []
+
+    def run(call):
+        ran.append(call.tool)
+        return Respond(result={"for_llm": "done"})
+
+    own = FunctionHook("own", {"before_tool": run}, priority=110, provides=("bash",))
+    async with RecordingHost([careful(), own, ASK]) as host, anyio.create_task_group() as group:
+
+        async def ask():
+            outcomes.append(await host.before_tool(CALL))
+
+        group.start_soon(ask)
+        [waiting] = await come(queue)
+        assert ran == []
+        queue.answer(waiting.id, Answer(yes, "", ""))
+    assert (outcomes[0].action, ran) == (action, ["bash"] if yes else [])
+
+
+async def test_a_person_is_asked_again_about_a_call_that_is_changed_after_the_answer(queue):
+    own = FunctionHook("own", {"before_tool": lambda _: Continue()}, priority=110, provides=("bash",))
+    edit = FunctionHook("edit", {"before_tool": lambda _: Modify({"arguments": {"command": "rm"}})}, priority=120)
+    outcomes, shown = [], []
+    async with RecordingHost([careful(), own, edit, ASK]) as host, anyio.create_task_group() as group:
+
+        async def ask():
+            outcomes.append(await host.before_tool(CALL))
+
+        group.start_soon(ask)
+        for yes in (True, False):
+            [waiting] = await come(queue)
+            shown.append(json.loads(waiting.call)["arguments"]["command"])
+            queue.answer(waiting.id, Answer(yes, "", ""))
+    assert (shown, outcomes[0].action) == (["ls", "rm"], "deny_tool")
+
+
+async def test_an_answer_of_another_hook_is_no_answer_of_a_person(queue):
+    fake = FunctionHook("fake", {"before_tool": lambda _: Respond(result={"for_llm": "done"})}, priority=110)
+    async with RecordingHost([careful(), fake, ASK]) as host:
+        outcome = await host.before_tool(CALL)
+    assert (outcome.action, outcome.reason, queue.waiting()) == ("pause", "really?", [])
 
 
 @each("more", [{"filter": {"tool": "bash"}}, {"on_failure": "continue"}, {"fallback": "other"}])
