@@ -62,6 +62,8 @@ def warnings(configs: Iterable[Config], budget: float) -> list[Problem]:
 def _cut_short(spec: HookSpec, own: Timeouts, budget: float) -> Iterator[tuple[str, str]]:
     """The hook's timeouts that are longer than the budget of the whole chain, or than the share of the system's hooks in it."""
     is_system = spec.layer == "system"
+    if spec.waits_for_person and not is_system:
+        return
     most, whose = (budget * SYSTEM_SHARE, "all hooks of the system") if is_system else (budget, "the whole chain")
     for stage in sorted(stage for stage in spec.asked_at if not STAGES[stage].approves):
         seconds = spec.timeout_at(stage, own, approves=False)

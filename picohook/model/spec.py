@@ -203,6 +203,9 @@ class HookSpec(Settings):
     )
     """The fields that a hook's own table in a file cannot set, and what sets them."""
 
+    waits_for_person: ClassVar[bool] = False
+    """Whether such a hook may wait for a person, so that only its own timeout limits it."""
+
     name: str = Field(default="", description="Unique; set by the key in a configuration file.")
     layer: Layer | None = Field(default=None, exclude=True, description="Set by its origin.")
     source: str = Field(default="", exclude=True, description="The file it comes from.")

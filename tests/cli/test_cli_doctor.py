@@ -88,6 +88,15 @@ def test_a_gate_that_works_is_started_and_denies_its_canary(project, examine):
     )
 
 
+def test_a_hook_in_shadow_is_started_and_asked_about_its_canary(project, examine):
+    gate(project, canary=RM, mode="shadow")
+
+    report = examine()
+
+    assert "says hello" in report.one("hook gate", "start")["message"]
+    assert report.one("hook gate", "canary")["level"] == "ok"
+
+
 def test_doctor_shows_how_the_machine_contains_hooks(project, examine):
     gate(project, canary=RM)
 

@@ -53,6 +53,7 @@ CUT_SHORT = "more than the {budget} s of the whole chain, which run out first (r
         ({"chain_budget": 2}, {"stages": ["approve_tool"]}, []),
         ({"chain_budget": 2}, {"stages": None, "observe": ["*"]}, []),
         ({}, {"command": None, "prompt": "?"}, []),
+        ({}, {"command": None, "stages": None, "ask": "queue", "timeout": 1800}, []),
     ],
 )
 def test_a_hook_with_more_time_than_its_chain_is_a_warning(write, defaults, keys, expected):

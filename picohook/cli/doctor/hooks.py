@@ -19,6 +19,9 @@ _STARTED = {
     "python": "it was imported",
     "nats": "it is connected to the servers that [nats] names",
     "prompt": "it asks a model, and starts no process",
+    "approver": "it opens the queue at its first call, and starts no process",
+    "ask": "it opens the queue at its first call, and starts no process",
+    "guards": "its rules were read",
 }
 """What a start shows of a hook that is no process, by its kind."""
 _TIMES = ("timeout", "approval_timeout", "hello_timeout", "grace")
@@ -59,6 +62,8 @@ async def _try(spec: HookSpec, found: Layers, timeouts: Timeouts, time_limit: fl
         findings.append(finding)
     try:
         hook = spec.make()
+        if hook.shadow:  # a host does not wait for its start
+            hook = getattr(spec, "KIND", type(spec)).make(spec)
         async with Host([hook], timeouts=timeouts, verify=found.verify) as host:
             trial = hook.trial(time_limit)
             if trial is not None:

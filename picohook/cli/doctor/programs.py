@@ -41,6 +41,9 @@ def _examine(spec: HookSpec, *, may_run: bool) -> Iterator[Finding]:
             "url": f"it asks {spec.runs}",
             "unsupported": f"it runs {spec.runs}",
             "nats": "it asks workers over NATS",
+            "approver": "it asks a person",
+            "ask": "it asks a person",
+            "guards": "it judges calls by rules",
         }
         what = known.get(spec.kind, "it asks a model")
         yield Finding(Level.OK, about(spec), "command", f"{what}, and runs no program")

@@ -265,7 +265,7 @@ def grants(context: typer.Context, as_json: Json = False) -> None:
         elif not found:
             output.line("No grant holds.")
         for grant in () if as_json else found:
-            output.line(f"{grant.id}  for this {grant.scope}, {_ends(grant)}: {grant.shown}")
+            output.line(f"{grant.id}  for this {grant.scope}, {_ends(grant)}: {plain(grant.shown)}")
 
 
 @grants_app.command("show")
@@ -278,7 +278,10 @@ def show_grant(grant_id: Annotated[str, Argument(metavar="ID", help="The grant."
         output.data(grant.wire())
     else:
         output.pairs(
-            [(name, value if isinstance(value, str) else json.dumps(value)) for name, value in grant.wire().items()]
+            [
+                (name, plain(value) if isinstance(value, str) else json.dumps(value))
+                for name, value in grant.wire().items()
+            ]
         )
 
 

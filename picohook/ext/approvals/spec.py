@@ -24,6 +24,7 @@ class _PersonSpec(HookSpec):
     KEY: ClassVar[str]
     HOOK: ClassVar[Lazy[Any]]
     STAGES: ClassVar[tuple[str, ...]]
+    waits_for_person = True
 
     notify: tuple[str, ...] = Field(
         default=(),

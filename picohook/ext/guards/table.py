@@ -83,5 +83,13 @@ class GuardsSpec(_Guarding, HookSpec):
 
     rules: tuple[dict[str, JsonValue], ...] = Field(default=(), description="A person's own rules.")
 
+    @property
+    def kind(self) -> str:
+        return "guards"
+
+    @property
+    def runs(self) -> str:
+        return f"rules about {', '.join(self.packs)}"
+
     def make(self) -> Any:
         return HOOK.load()(self)

@@ -376,6 +376,18 @@ async def test_a_revoked_grant_is_not_used_again():
     assert person.asked == 2
 
 
+async def test_what_looks_like_something_else_is_an_escape_in_the_list_of_grants():
+    person = Person({"for": "session"})
+    async with Host([person.hook], grants=True) as host:
+        await host.approve_tool(call(path="p\u0430ypal"))
+        await host.approve_tool(call(path="p\u0430ypal"))
+        (grant,) = GrantStore().all()
+        for words in ((), ("show", grant.id)):
+            command = [sys.executable, "-m", "picohook", "grants", *words]
+            out = subprocess.run(command, check=True, capture_output=True, encoding="utf-8").stdout
+            assert r"p\u0430ypal" in out
+
+
 async def test_a_host_uses_what_an_approver_granted_to_another_host(config):
     path = config()
     async with Host.from_config(path) as one, Host.from_config(path) as two:

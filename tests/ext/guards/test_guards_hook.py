@@ -107,6 +107,14 @@ async def test_a_guard_that_fails_denies(config, monkeypatch):
         assert (await host.before_tool(call("ls"))).action == "deny_tool"
 
 
+@pytest.mark.parametrize("command", ["check", "list", "doctor"])
+def test_a_configuration_with_guards_is_well_and_says_what_they_are_about(config, command):
+    words = [sys.executable, "-m", "picohook", command, "--config", str(config("[guards]\npacks = ['shell', 'git']\n"))]
+    done = subprocess.run(words, capture_output=True, encoding="utf-8", check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert ("judges calls by rules" if command == "doctor" else "rules about shell, git") in done.stdout
+
+
 def test_a_pack_that_does_not_exist_and_a_rule_with_a_mistake_are_mistakes_of_the_file(config):
     for text, message in (
         ('[guards]\npacks = ["gti"]\n', "there is no pack of guards named 'gti'"),
