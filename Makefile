@@ -21,7 +21,7 @@
 # make site-serve  show the site on http://127.0.0.1:8000, and build it again when a page changes
 # make bare     picohook without extras in an empty environment: a host of hooks in Python and C, and what messages say to install
 # make release-check   all of a release that needs no index: build, compare, install alone, SBOM; TAG=v1.2.3 for a tag
-# make agents  vendor mode, the shim and the drill against the programs of other agents, which npm installs; with a model of this machine
+# make agents  vendor mode, the shim, the queue and the drill against the programs of other agents, which npm installs; with a model of this machine
 # make frameworks  the tests of each framework integration, in an environment with only that framework
 # make macos   tests on Linux without what Linux alone has, and with what is documented of macOS
 # make matrix  the fast tests of the core on each other supported Python that is installed, on the first with the oldest libraries

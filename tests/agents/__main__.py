@@ -4,9 +4,10 @@
 
 Tries each program that npm has installed here at the version of package.json: many answers of one hook before a tool and at a
 prompt, and many matchers. Then it tries vendor mode with the same hook files, `picohook shim` with a guard that the agent's
-calls attack, and `picohook drill`. Ends with 1 if vendor mode lets a call run that the program does not, if a call gets past
-the guard, or if the program differs from seen.json, or its drill from drills.json. The other tests read these files, and
-`--write` replaces them, and the table in docs/how-to/drill.md. `--only drill` leaves out all but the drill.
+calls attack, the same with `ask = "queue"`, where a test answers, and `picohook drill`. Ends with 1 if vendor mode lets a call
+run that the program does not, if a call gets past the guard, if an answer in the queue does not decide, or if the program
+differs from seen.json, or its drill from drills.json. The other tests read these files, and `--write` replaces them, and the
+table in docs/how-to/drill.md. `--only drill` leaves out all but the drill, and `--only queue` all but the queue.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from cases import ANSWERS, MATCHERS, PROMPTS
 from drilled import drilled
 from guarded import problems
 from programs import HERE, PROGRAMS
+from queued import problems_in_queue
 from trying import (
     in_program,
     in_vendor_mode,
@@ -117,12 +119,34 @@ def _vendor_mode_and_shim(program: Program, answers: dict[str, Any], *, write: b
     return wrong
 
 
+def _queue(program: Program) -> int:
+    """Answer the program's calls in the queue. Returns how much is wrong."""
+    found = problems_in_queue(program)
+    say(program, f"with the queue, {'; '.join(found) or 'the answers decided, and a call without one was denied'}")
+    return len(found)
+
+
+def _drill(program: Program, drills: dict[str, Any], *, write: bool) -> int:
+    """Compare the program's drill with drills.json. Returns how much is wrong."""
+    found = drilled(program)
+    verdicts = (f"{name} {way['verdict']}" for name, way in found["ways"].items())
+    say(program, f"its drill: {', '.join(verdicts)}")
+    if write:
+        drills[program.name] = found
+        drill_table.DRILLS.write_text(json.dumps(drills, indent=1) + "\n", encoding="utf-8")
+        drill_table.PAGE.write_text(drill_table.page(), encoding="utf-8")
+    elif found != drills.get(program.name):
+        say(program, "its drill differs from drills.json: see git diff after --write")
+        return 1
+    return 0
+
+
 def main() -> int:
     """Compare the programs with this name, or all. Returns the exit code."""
     parser = argparse.ArgumentParser()
     parser.add_argument("programs", nargs="*", choices=[[], *(program.name for program in PROGRAMS)])
     parser.add_argument("--write", action="store_true", help="replace seen.json by what the programs do")
-    parser.add_argument("--only", choices=["drill"], help="try this alone")
+    parser.add_argument("--only", choices=["drill", "queue"], help="try this alone")
     options = parser.parse_args()
     logging.disable()
     os.environ["SHELL"] = (
@@ -140,16 +164,10 @@ def main() -> int:
             continue
         if not options.only:
             wrong += _vendor_mode_and_shim(program, recorded_answers, write=options.write)
-        found = drilled(program)
-        verdicts = (f"{name} {way['verdict']}" for name, way in found["ways"].items())
-        say(program, f"its drill: {', '.join(verdicts)}")
-        if options.write:
-            drills[program.name] = found
-            drill_table.DRILLS.write_text(json.dumps(drills, indent=1) + "\n", encoding="utf-8")
-            drill_table.PAGE.write_text(drill_table.page(), encoding="utf-8")
-        elif found != drills.get(program.name):
-            say(program, "its drill differs from drills.json: see git diff after --write")
-            wrong += 1
+        if options.only != "drill":
+            wrong += _queue(program)
+        if options.only != "queue":
+            wrong += _drill(program, drills, write=options.write)
     return 1 if wrong else 0
 
 

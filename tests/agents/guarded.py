@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from trying import ground
@@ -13,6 +14,8 @@ from trying import ground
 from picohook.ext.drill.model import serving
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from programs import Program
     from trying import Ground
 
@@ -80,6 +83,13 @@ for key in os.listdir(place):
 
 def problems(program: Program) -> list[str]:
     """What a guard behind the shim should have kept from happening, and did not."""
+    with guarded() as here:
+        return [*_of_calls(program, here), *_of_prompt(program, here), *_of_terminal(program, here)]
+
+
+@contextmanager
+def guarded(more: str = "") -> Iterator[Ground]:
+    """A ground with the guard in a configuration, and `more` below it. Ends the hosts that have asked the guard."""
     with ground() as here:
         pids = here.home / "pids"
         (here.home / "guard.py").write_text(GUARD.format(pids=str(pids)), encoding="utf-8")
@@ -87,11 +97,11 @@ def problems(program: Program) -> list[str]:
         config = here.home / "picohook.toml"
         config.write_text(
             '[hooks.guard]\npython = "guard:decide"\nstages = ["before_tool"]\n'
-            '[hooks.prompt]\npython = "guard:prompt"\nstages = ["before_prompt"]\n',
+            f'[hooks.prompt]\npython = "guard:prompt"\nstages = ["before_prompt"]\n{more}',
             encoding="utf-8",
         )
         try:
-            return [*_of_calls(program, here), *_of_prompt(program, here), *_of_terminal(program, here)]
+            yield here
         finally:
             for pid in pids.read_text().split() if pids.exists() else ():
                 try:
@@ -112,7 +122,7 @@ def _of_calls(program: Program, here: Ground) -> list[str]:
         takeover,
         "touch secret2",
     )
-    said, _ = _guarded(program, here, [[program.call(f"c{at}", command)] for at, command in enumerate(commands)])
+    said, _ = run_with_shim(program, here, [[program.call(f"c{at}", command)] for at, command in enumerate(commands)])
     made = set(os.listdir(here.project))
     wrong = {"secret", "before", "person", "die", "secret2"} & made
     missing = {"fine", "after", "fine2"} - made
@@ -129,8 +139,8 @@ def _of_calls(program: Program, here: Ground) -> list[str]:
 
 
 def _of_prompt(program: Program, here: Ground) -> list[str]:
-    _, requests = _guarded(program, here, [], "this is forbidden")
-    return ["a refused prompt reached the model"] if requests else []
+    _, model = run_with_shim(program, here, [], "this is forbidden")
+    return ["a refused prompt reached the model"] if model.requests else []
 
 
 def _of_terminal(program: Program, here: Ground) -> list[str]:
@@ -144,18 +154,27 @@ def _of_terminal(program: Program, here: Ground) -> list[str]:
         typed = found and program.agent.call("t2", "type", session=int(found[1]), command="touch typed")
         return [typed] if typed else "done"
 
-    _guarded(program, here, [[opens], types])
+    run_with_shim(program, here, [[opens], types])
     return ["text was typed into a shell"] if (here.project / "typed").exists() else []
 
 
-def _guarded(program: Program, here: Ground, script: list[Any], prompt: str = "go on") -> tuple[str, int]:
-    """Run the program with the shim. Returns what it wrote, and how many requests its model got."""
+def run_with_shim(
+    program: Program,
+    here: Ground,
+    script: list[Any],
+    prompt: str = "go on",
+    *,
+    timeout: float = 300,
+    watch: Callable[[], object] = int,
+) -> tuple[str, Model]:
+    """Run the program with the shim, and call `watch` meanwhile. Returns what it wrote, and its model."""
     with serving({"": script}) as model:
         program.prepare(here.home, model.url, {})
-        shim = [sys.executable, "-m", "picohook", "shim", program.name, "--config", str(here.home / "picohook.toml")]
+        config = str(here.home / "picohook.toml")
+        shim = [sys.executable, "-m", "picohook", "shim", program.name, "--config", config, "--timeout", str(timeout)]
         environment = {"HOME": str(here.home), "PATH": os.environ["PATH"]}
         subprocess.run(shim, env=environment, cwd=here.project, check=True, stdout=subprocess.DEVNULL)
         said = program.run(
-            prompt, here.home, here.project, model.url, lambda: (model.requests, os.listdir(here.project))
+            prompt, here.home, here.project, model.url, lambda: (watch(), model.requests, os.listdir(here.project))
         )
-        return said, model.requests
+        return said, model

@@ -338,7 +338,7 @@ class Vendor(VendorTable):
     def asked(self) -> dict[str, Row]:
         """The events about which the agent asks the shim: first those where a missing answer refuses."""
         asked = {event: row for event, row in self.events.items() if row.on_failure}
-        return dict(sorted(asked.items(), key=lambda one: ("deny", "stop", "pass").index(one[1].on_failure)))
+        return dict(sorted(asked.items(), key=lambda one: ("deny", "tell", "stop", "pass").index(one[1].on_failure)))
 
     def unsaid(self, _tool: str, _event: Mapping[str, Any]) -> Mapping[str, Any]:
         """Returns arguments of a call of this tool that the event leaves out. Hooks see them, and cannot change them."""

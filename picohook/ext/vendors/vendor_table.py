@@ -61,8 +61,11 @@ class Row(Settings):
     """The form in which a context is added to a result."""
     unsupported: dict[str, str] = Field(default_factory=dict)
     """Fields that picohook does not support, each with the reason."""
-    on_failure: Literal["", "deny", "stop", "pass"] = ""
-    """The shim's reaction to a missing answer: deny, stop the agent, or let the call pass. Empty if it is not asked."""
+    on_failure: Literal["", "deny", "tell", "stop", "pass"] = ""
+    """The shim's reaction to a missing answer: deny, the same with the reason on stdout, stop the agent, or let the call pass.
+
+    Empty if it is not asked.
+    """
     longest: float = float("inf")
     """The longest time-out that the agent gives the shim here, in seconds."""
     says: dict[str, dict[str, Any]] = Field(default_factory=dict)

@@ -30,7 +30,7 @@ variables that begin with `LC_` or `PICOHOOK_`, has its own host."""
 NAME_THEIR_PROJECT = ("claude", "gemini", "cursor")
 """The vendors whose agents name the project in a variable, VENDOR_PROJECT_DIR."""
 
-DENY, STOP = "deny", "stop"
+DENY, TELL, STOP = "deny", "tell", "stop"
 _KIND, _OTHERS, _DIRECTORY, _SOCKET, _FILE = 0o170000, 0o077, 0o040000, 0o140000, 0o100000
 """The bits of a file's mode for its kind and for other users, and the kinds of a directory, a socket and a regular file."""
 _MACOS_PEER_PID = 2
@@ -67,13 +67,19 @@ def _late(*_: object) -> None:
 
 
 def _refuse(why: str) -> "NoReturn":
-    """Refuse as this event's entry says: deny (exit code 2), stop the agent, or only report the failure. Ends the process."""
+    """Refuse as this event's entry says: deny (exit code 2), stop the agent, or only report the failure. Ends the process.
+
+    `TELL` is for an agent whose model is told no stderr: it denies, with the reason on stdout, too.
+    """
     _signal.setitimer(_signal.ITIMER_REAL, 0)
     text = "picohook: " + "".join(char if char.isprintable() else " " for char in why)[:2000]
     code = 2 if _on_failure != "pass" else 1
     try:
+        quoted = text.replace("\\", "\\\\").replace('"', '\\"')
+        if _on_failure == TELL:
+            said = f'{{"permissionDecision":"deny","permissionDecisionReason":"{quoted}"}}'
+            _write(1, said.encode("utf-8", "replace"))
         if _on_failure == STOP:
-            quoted = text.replace("\\", "\\\\").replace('"', '\\"')
             said = f'{{"continue":false,"stopReason":"{quoted}","decision":"block","reason":"{quoted}"}}'
             _write(1, said.encode("utf-8", "replace"))
             code = 0

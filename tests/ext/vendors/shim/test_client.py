@@ -59,12 +59,13 @@ def test_an_answer_that_is_not_one_is_a_denial(shim, fake_host, answer, why):
 
 
 WHY = 'picohook: it said "no"'
+TOLD = json.dumps({"permissionDecision": "deny", "permissionDecisionReason": WHY}, separators=(",", ":"))
 STOPPED = json.dumps({"continue": False, "stopReason": WHY, "decision": "block", "reason": WHY}, separators=(",", ":"))
 
 
 @pytest.mark.parametrize(
     ("on_failure", "code", "out"),
-    [("deny", 2, ""), ("stop", 0, STOPPED), ("pass", 1, "")],
+    [("deny", 2, ""), ("tell", 2, TOLD), ("stop", 0, STOPPED), ("pass", 1, "")],
 )
 def test_each_entry_names_the_effect_of_a_failure(shim, fake_host, on_failure, code, out):
     with fake_host(b'picohook-shim 1 KEY\nrefused 0 12 0\nit said "no"'):
