@@ -45,13 +45,14 @@ from .resumed import PAUSES, Resumed, decided_by
 from .status import HostStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine, Mapping
+    from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
     from typing import Unpack
 
     from ..hooks.base import Hook
     from ..model.decisions import Outcome
     from ..model.spec import Timeouts
     from ..model.stages import Stage
+    from ..model.trail import Trail, TrailEntry
     from .arrangement import Arrangement, Service
     from .event_queue import EventOf
     from .lifecycle import MountedHooks
@@ -242,9 +243,10 @@ class Asker:
             outcome = await self._ask(stage, paused.payload, Resumed(paused.hook, CONTINUE, decided, pauses))
         finally:
             PAUSES.reset(token)
-        answers = {entry.hook for entry in outcome.trail if entry.action and entry.failure is None}
-        if outcome.action in (words.CONTINUE, words.MODIFY, words.RESPOND) and answers.isdisjoint(about_pauses):
-            return replace(paused, trail=paused.trail + outcome.trail)
+        if outcome.action in (words.CONTINUE, words.MODIFY, words.RESPOND):
+            answer = next((one for one in reversed(outcome.trail) if _is_answer(one, about_pauses)), None)
+            if answer is None or (outcome.action == words.RESPOND and _changed_since(answer, outcome.trail)):
+                return replace(paused, trail=paused.trail + outcome.trail)
         changed = outcome.action == words.CONTINUE and outcome.payload is not payload
         action = words.MODIFY if changed else outcome.action
         whole = replace(outcome, action=action, trail=paused.trail + outcome.trail)
@@ -253,8 +255,7 @@ class Asker:
 
     def _runs_tool(self, payload: Payload, seat: Seat) -> bool:
         """Whether a hook may run the tool of a call itself, in place of an answer."""
-        owned = isinstance(payload, ToolCall) and self._arrangement.owners.owns(seat.name, payload)
-        return owned or bool(seat.hook.spec.provides)
+        return isinstance(payload, ToolCall) and self._arrangement.owners.owns(seat.name, payload)
 
     def operation(self, kind: OperationKind, payload: Payload) -> Operation:
         """Begin a turn, a model call or a tool call, for the listeners that see them."""
@@ -365,3 +366,13 @@ class Asker:
         async with anyio.create_task_group() as tasks:
             for hook in self._arrangement.audiences[known_kind(kind)]:
                 tasks.start_soon(wait_for, hook)
+
+
+def _is_answer(entry: TrailEntry, about_pauses: Collection[str]) -> bool:
+    return entry.hook in about_pauses and bool(entry.action) and entry.failure is None
+
+
+def _changed_since(answer: TrailEntry, trail: Trail) -> bool:
+    """Whether a hook changed the payload after this answer, which is then not about what another hook answered."""
+    later = next(index for index, entry in enumerate(trail) if entry is answer) + 1
+    return any(entry.action == words.MODIFY for entry in trail[later:])

@@ -517,6 +517,39 @@ async def test_an_answer_of_another_hook_is_no_answer_of_a_person(queue):
     assert (outcome.action, outcome.reason, queue.waiting()) == ("pause", "really?", [])
 
 
+async def test_a_hooks_answer_about_a_call_that_changed_after_the_persons_yes_does_not_count(queue):
+    hooks = [
+        careful(),
+        FunctionHook("own", {"before_tool": lambda _: Continue()}, priority=110, provides=("bash",)),
+        FunctionHook("edit", {"before_tool": lambda _: Modify({"arguments": {"command": "rm"}})}, priority=120),
+        FunctionHook("fake", {"before_tool": lambda _: Respond(result={"for_llm": "done"})}, priority=130),
+    ]
+    outcomes = []
+    async with RecordingHost([*hooks, ASK]) as host, anyio.create_task_group() as group:
+
+        async def ask():
+            outcomes.append(await host.before_tool(CALL))
+
+        group.start_soon(ask)
+        [waiting] = await come(queue)
+        queue.answer(waiting.id, Answer(True, "", ""))
+    assert outcomes[0].action == "pause"
+
+
+async def test_a_call_that_its_caller_changes_while_a_person_looks_at_it_is_denied(queue):
+    call, outcomes = ToolCall(tool="bash", arguments={"command": "ls"}), []
+    async with RecordingHost([careful(), ASK]) as host, anyio.create_task_group() as group:
+
+        async def ask():
+            outcomes.append(await host.before_tool(call))
+
+        group.start_soon(ask)
+        [waiting] = await come(queue)
+        call.arguments["command"] = "rm"
+        queue.answer(waiting.id, Answer(True, "", ""))
+    assert outcomes[0].action == "deny_tool"
+
+
 @each("more", [{"filter": {"tool": "bash"}}, {"on_failure": "continue"}, {"fallback": "other"}])
 async def test_a_pause_never_ends_without_an_answer(more):
     with pytest.raises(ValueError, match="a pause would end without an answer"):
