@@ -16,7 +16,7 @@ from .listing import filled, listed
 from .names import data, listed as named
 from .reading import Feed
 from .rows import RUNS, has, row_of, split, table
-from .words import UNKNOWN, Word, unknown
+from .words import DEFENDED, OPEN, UNKNOWN, Word, unknown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -32,6 +32,8 @@ _MARKED = frozenset(("-I", "--replace"))
 _SHELLS = frozenset(("sh", "zsh"))
 _ASSIGNED = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 _INPUT = re.compile(r"/{1,2}(?:proc/self/root/)*(?:dev/(?:stdin$|fd/)|proc/self/fd/)")
+_UNQUOTED = dict.fromkeys(map(ord, (UNKNOWN, OPEN, DEFENDED)), "'\"${PICOHOOK_UNKNOWN}\"'")
+"""What is unknown in a quoted word, for a shell: no text of its own."""
 _ENDINGS: dict[str, str] = data("lists")["endings"]
 
 
@@ -353,7 +355,7 @@ class Started(Effects):
         if arguments is None:
             arguments = [Word('"${PICOHOOK_UNKNOWN}"' if step.note else UNKNOWN)]
         elif step.note and words:
-            arguments = [replace(word, text=shlex.quote(word.text)) for word in arguments]
+            arguments = [replace(word, text=shlex.quote(word.text).translate(_UNQUOTED)) for word in arguments]
         arguments = [replace(word, inside=tuple(feed.commands)) for word in arguments]
         marked = has(self.command, _MARKED)
         mark = self._option(_MARKED) or ("{}" if step.note or marked or "-i" in options else "")

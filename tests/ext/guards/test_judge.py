@@ -135,6 +135,35 @@ def test_an_unknown_word_that_does_no_harm_is_no_reason_to_ask():
         assert decided(command) == ("continue", ""), command
 
 
+def test_an_escaped_delimiter_ends_no_part_of_a_sed_command():
+    for command in [
+        r"sed 's/\//-/g' f",
+        r'sed -e "s/a\/b/c/" f',
+        r'mount | sed -n -e "s/\/\/mynetaddr on \([^ ]*\).*$/\1/p"',
+        r"find . -name '*.html' | xargs sed -i '$s/$/<\/description>/'",
+    ]:
+        assert decided(command) == ("continue", ""), command
+    for command, decision in [
+        (r"sed 's/.*/rm -rf \/home\/dev/e' f", "deny"),
+        (r"sed 's/\/x/y/w /etc/passwd' f", "deny"),
+        (r"sed 's/a\/b/\/c/e' f", "ask"),
+        (r"sed 's/x\\/id/e' f", "ask"),
+    ]:
+        assert decided(command)[0] == decision, command
+
+
+def test_parallel_quotes_what_it_reads_so_an_unknown_name_is_no_text_to_run():
+    for command in [
+        'find "$1" -type f -print0 | parallel -0 -X md5sum',
+        'find "$1" -type f -print0 | parallel -0 -X md5sum > checksums.md5',
+        "find $1 | parallel md5sum {}",
+        "cat names | parallel -0 -X md5sum",
+    ]:
+        assert decided(command) == ("continue", ""), command
+    for command in ['find "$1" | parallel rm -rf', 'find "$1" | parallel sh -c {}', 'find "$1" | parallel']:
+        assert decided(command)[0] == "ask", command
+
+
 def test_a_directory_is_judged_by_its_place():
     for command, decision in [
         ("rm -rf node_modules dist", "continue"),
