@@ -35,7 +35,9 @@ class GuardsHook(Hook):
     def __init__(self, spec: GuardsSpec) -> None:
         super().__init__(spec)
         self._memory = Memory()
-        self._judge = Judge(spec.packs, allow=spec.allow, undecided=spec.undecided, own=spec.rules)
+        self._judge = Judge(
+            spec.packs, allow=spec.allow, undecided=spec.undecided, own=spec.rules, trusted=spec.trusted
+        )
         self._project = root_of(os.getcwd())
 
     def open(self, host: HostServices) -> None:
@@ -45,7 +47,7 @@ class GuardsHook(Hook):
     async def handle(self, question: Question[ToolCall]) -> Decision:
         call, session = question.shared.payload, question.shared.payload.meta.session_key
         agent = dialogue.CURRENT.get()
-        judge = partial(self._judge.judge, written=partial(self._memory.text, session))
+        judge = partial(self._judge.judge, written=partial(self._memory.text, session), kind=call.tool_kind)
         with question.time_limit():
             verdict = await anyio.to_thread.run_sync(
                 judge,

@@ -64,12 +64,15 @@ class Judge:
         allow: Sequence[str] = (),
         undecided: Ruling = "ask",
         own: Sequence[Mapping[str, Any]] = (),
+        trusted: Sequence[str] = (),
     ) -> None:
         """`allow`: calls that no rule but those of `self` stops. `undecided`: the decision about what cannot be read.
 
-        `own`: a person's own rules. Raises `GuardError` for a pack, a rule or an allowed call that cannot be used.
+        `own`: a person's own rules. `trusted`: MCP servers that are believed about the kinds of their tools.
+        Raises `GuardError` for a pack, a rule or an allowed call that cannot be used.
         """
         self.undecided = undecided
+        self._trusted = frozenset(trusted)
         self.home = os.path.realpath(os.path.expanduser("~"))
         made = [rule for name in packs for rule in rules.pack(name).rules]
         self.rules = (*made, *(rules.rule(given, "own", number) for number, given in enumerate(own, 1)))
@@ -77,7 +80,13 @@ class Judge:
         self._allowed = [command for line in allow for command in _allowed(line)]
 
     def read(
-        self, tool: str, arguments: Mapping[str, Any], place: Place | None = None, written: Written | None = None
+        self,
+        tool: str,
+        arguments: Mapping[str, Any],
+        place: Place | None = None,
+        written: Written | None = None,
+        *,
+        kind: str | None = None,
     ) -> tuple[Reading, Places]:
         """Returns what a call does. Raises nothing about the call."""
         place = place or Place.here()
@@ -86,7 +95,8 @@ class Judge:
         programs = Programs(places, written)
         reader = Reader(reading, home=places.home, root=places.project, started=programs.started)
         try:
-            tools.read(tool, arguments, reader, programs, Scope((place.cwd or "/",)))
+            told = kind if kind and tools.server_of(tool) in self._trusted else ""
+            tools.read(tool, arguments, reader, programs, Scope((place.cwd or "/",)), told=told)
         except RecursionError:
             reading.doubt("The call is too deep to be read.")
         except Exception as error:  # a fault of the reader must not pass a call as safe
@@ -100,9 +110,14 @@ class Judge:
         arguments: Mapping[str, Any],
         place: Place | None = None,
         written: Written | None = None,
+        *,
+        kind: str | None = None,
     ) -> Verdict:
-        """Returns the judgement of a call of this tool. `written` returns the text of a file that its session wrote."""
-        reading, places = self.read(tool, arguments, place, written)
+        """Returns the judgement of a call of this tool. `written` returns the text of a file that its session wrote.
+
+        `kind`: what the tool is said to be, which counts if its server is trusted.
+        """
+        reading, places = self.read(tool, arguments, place, written, kind=kind)
         try:
             case = Case(reading, places, place.agent if place else "")
             found = [one for one in self._rules.findings(reading, case) if not self._permits(one)]

@@ -33,6 +33,10 @@ class _Guarding(BaseModel):
     undecided: Literal["ask", "deny", "continue"] = Field(
         default="ask", description="The decision about a call of which something that may do harm cannot be known."
     )
+    trusted: tuple[str, ...] = Field(
+        default=(),
+        description="MCP servers that are believed about their tools: a call's `tool_kind` says what it does to its paths.",
+    )
 
 
 class GuardsTable(_Guarding, Table):
@@ -54,6 +58,7 @@ class GuardsTable(_Guarding, Table):
             "stages": ("before_tool",),
             "observe": ("session_end",),
             "allow": self.allow,
+            "trusted": self.trusted,
             "source": str(config.path),
             "dir": str(config.project),
         }

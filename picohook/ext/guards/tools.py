@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 MOST_STRINGS = 400
 """Strings of a call that are looked at for paths and URLs."""
 _SERVER = re.compile(r"mcp__.*|mcp_.*|MCP:.*", re.IGNORECASE)
+_OF_SERVER = re.compile(r"mcp__((?:(?!__).)+)__(?!_)(?:(?!__).)+")
+"""A tool of an MCP server. A name that may be read in two ways is of none."""
 _URL = re.compile(r"(?:https?|wss?|ftp|file)://[^\s\"'<>]+", re.IGNORECASE)
 _PATCH = re.compile(
     r"^\*\*\* (Add File|Update File|Delete File|Move to): (.+?)\s*$|^\+\+\+ (?:b/)?([^\t\n]+)", re.MULTILINE
@@ -61,14 +63,22 @@ def _table() -> dict[str, Any]:
     return table | {"names": {name: kind for kind, row in table["kinds"].items() for name in row["names"]}}
 
 
-def read(name: str, arguments: Mapping[str, Any], reader: Reader, programs: Programs, scope: Scope) -> None:
-    """Read a call of the named tool into the reader's reading."""
+def server_of(name: str) -> str | None:
+    """The MCP server that has the named tool; None if that is not certain."""
+    found = _OF_SERVER.fullmatch(name)
+    return found[1] if found else None
+
+
+def read(
+    name: str, arguments: Mapping[str, Any], reader: Reader, programs: Programs, scope: Scope, *, told: str = ""
+) -> None:
+    """Read a call of the named tool into the reader's reading. `told`: what kind its server says that it is, if trusted."""
     kind = "" if _SERVER.fullmatch(name) else _table()["names"].get(name.lower(), "")
     if base := _first(arguments, _table()["directories"]):
         scope.cwds = (os.path.normpath(os.path.join(scope.cwds[0], os.path.expanduser(base))),)
     tool = _Tool(kind, arguments, programs, reader, Command([Word(name)], name, scope.cwds))
     if kind not in _table()["kinds"]:
-        tool.generic()
+        tool.generic(told)
         return
     names = _table()["kinds"][kind].get("field", ())
     found = [one for one in names if arguments.get(one) not in (None, "")]
@@ -206,10 +216,12 @@ class _Tool(Effects):
                     self.host("connect", url, "tool")
                     self.bare("content", url)
 
-    def generic(self) -> None:
+    def generic(self, told: str) -> None:
         """A tool that is not known: paths, URLs and commands in its arguments, however deep."""
         tool = self.tool.rpartition("__")[2].lower()
-        kind = "delete" if _DELETES.search(tool) else "write" if _WRITES.search(tool) else "read"
+        kind = "delete" if _DELETES.search(tool) else "write" if told == "write" or _WRITES.search(tool) else "read"
+        if told == "readonly":
+            kind = "read"
         if kind == "delete" and re.search("dir|folder", tool):
             kind = "delete-tree"
         for name, text in _named(self.arguments, ""):

@@ -213,6 +213,15 @@ async def test_guards_judge_the_calls_of_an_mcp_server(config):
         assert json.loads(await both.server.line())["id"] == 3
 
 
+async def test_the_kind_of_a_tool_counts_if_its_server_is_trusted(config):
+    for text, action in (("[guards]\n", "deny_tool"), ('[guards]\ntrusted = ["files"]\n', "continue")):
+        async with Host.from_config(config(text)) as host:
+            reads = ToolCall(tool="mcp__files__create_index", arguments={"path": "/etc/hosts"}, tool_kind="readonly")
+            assert (await host.before_tool(reads)).action == action
+            reads = reads.model_copy(update={"tool_kind": None})
+            assert (await host.before_tool(reads)).action == "deny_tool"
+
+
 @pytest.mark.parametrize(("vendor", "event"), [("codex", "PreToolUse"), ("gemini", "BeforeTool")])
 async def test_guards_judge_the_calls_of_an_agent_behind_its_shim(config, vendor, event):
     async with Host.from_config(config()) as host:

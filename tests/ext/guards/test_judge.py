@@ -263,6 +263,30 @@ def test_tools_beside_the_shell_are_judged_by_their_fields():
         assert JUDGE.judge(tool, arguments, STAND).decision == decision, (tool, arguments)
 
 
+@pytest.mark.parametrize(
+    ("tool", "arguments", "kind", "by_name", "believed"),
+    [
+        ("create_summary", {"path": "/etc/hosts"}, "readonly", "deny", "continue"),
+        ("show_deleted", {"path": "/etc"}, "readonly", "deny", "continue"),
+        ("sync", {"path": "/etc/hosts"}, "write", "continue", "deny"),
+        ("sync", {"path": "/etc/hosts"}, "execute", "continue", "continue"),
+        ("remove", {"path": "/etc/hosts"}, "write", "deny", "deny"),
+        ("show", {"path": "~/.ssh/id_rsa"}, "readonly", "deny", "deny"),
+        ("show", {"command": "rm -rf ~"}, "readonly", "deny", "deny"),
+    ],
+)
+def test_of_a_trusted_server_the_kind_of_a_tool_counts(tool, arguments, kind, by_name, believed):
+    judge = Judge(ALL, trusted=["files", ""])
+
+    def judged(name, kind):
+        return judge.judge(name, arguments, STAND, kind=kind).decision
+
+    assert judged(f"mcp__files__{tool}", kind) == believed
+    assert judged(f"mcp__files__{tool}", None) == by_name
+    for name in (f"mcp__other__{tool}", f"mcp__files__x__{tool}", f"mcp__files___{tool}", f"MCP:{tool}"):
+        assert judged(name, kind) == judged(name, None), name
+
+
 def test_of_this_projects_own_calls_harmful_ones_are_caught_and_harmless_ones_pass():
     files = sorted(Path(__file__).with_name("corpus").glob("*.jsonl"))
     measured = measure(JUDGE, (example for file in files for example in read(file))).all()
