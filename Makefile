@@ -42,7 +42,7 @@ INSTALL = @echo "Installing into $(VENV) ..."; $(PIP) --editable $(1) >$(VENV)/p
 CORE := picohook/protocol/*,picohook/engine/chain.py,picohook/engine/apply_decision.py,picohook/model/failure_policy.py
 # Counting is slow, so `make check` counts only the rooms of these files, and what the tests below reach of them.
 COUNTED := --source=picohook/protocol,picohook/engine,picohook/model
-COUNT := $(addprefix --count=tests/,core protocol calls sessions extensions/test_early_answers.py together/test_guards_hold.py host/test_hooks_beside_the_chain.py process/test_hints.py)
+COUNT := $(addprefix --count=tests/,core protocol calls sessions extensions/test_early_answers.py together/test_guards_hold.py host/test_hooks_beside_the_chain.py host/test_pauses_are_answered.py process/test_hints.py)
 
 COMPILED := build/compiled
 ON_COMPILED := tests/core tests/protocol tests/process tests/host tests/calls tests/sessions

@@ -220,3 +220,16 @@ async def test_no_part_is_told_of_a_grant_for_a_call_that_was_changed_meanwhile(
     async with Host([FunctionHook("person", {"approve_tool": changes})], parts=[keeps]) as host:
         await host.approve_tool(call)
     assert keeps.granted_with == []
+
+
+async def test_a_part_that_knows_its_answer_gives_it_at_once():
+    class AtOnce(Part):
+        name = "known"
+
+        def answer(self, call, approvers):
+            return Approve(reason="as before")
+
+    asked = []
+    async with Host([approver(asked=asked)], parts=[AtOnce()]) as host:
+        outcome = await host.approve_tool(CALL)
+    assert (outcome.approved, outcome.hook, asked) == (True, "known", [])

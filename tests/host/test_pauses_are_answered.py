@@ -63,3 +63,15 @@ async def test_it_is_not_asked_where_no_hook_pauses():
     async with Host([Person("person", {"before_tool": raises}, on_failure="deny")]) as host:
         outcome = await host.before_tool(CALL)
     assert (outcome.action, outcome.trail) == ("continue", ())
+
+
+async def test_a_guard_that_asks_a_person_is_asked_again_about_a_changed_call_and_its_time_is_its_own():
+    class Slow(FunctionHook):
+        waits_for_person = True
+
+    seen = []
+    guard = Slow("guard", {"before_tool": lambda call: seen.append(call.arguments)}, guard=True, priority=10)
+    editor = FunctionHook("editor", {"before_tool": lambda _: Modify({"arguments": {"n": 2}})}, priority=20)
+    async with Host([guard, editor]) as host:
+        outcome = await host.before_tool(CALL)
+    assert (outcome.action, seen) == ("modify", [{}, {"n": 2}])
