@@ -8,6 +8,20 @@ import pytest
 from picohook.ext.approvals.queue import Queue, Waiting
 
 
+class Log:
+    """Keeps the warnings of a host."""
+
+    def __init__(self):
+        self.warnings = []
+
+    def debug(self, event, **fields): ...
+
+    info = error = debug
+
+    def warning(self, event, **fields):
+        self.warnings.append((event, fields["why"]))
+
+
 @pytest.fixture(autouse=True)
 def state(tmp_path, monkeypatch):
     """The user's directory for state, which is empty."""

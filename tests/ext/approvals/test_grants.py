@@ -20,6 +20,8 @@ from picohook.ext.approvals.grants_part import GrantsPart
 from picohook.ext.approvals.grants_store import GrantStore
 from picohook.ext.approvals.world import state_of_git
 
+from .conftest import Log
+
 pytestmark = pytest.mark.anyio
 SESSION = Meta(session_key="s1", agent_id="main")
 
@@ -49,20 +51,6 @@ class Person:
     def _approve(self, _):
         self.asked += 1
         return True if self.grant is None else Approve(grant=self.grant)
-
-
-class Log:
-    """Keeps the warnings of a host."""
-
-    def __init__(self):
-        self.warnings = []
-
-    def debug(self, event, **fields): ...
-
-    info = error = debug
-
-    def warning(self, event, **fields):
-        self.warnings.append((event, fields["why"]))
 
 
 async def asked_again(person, first, second, *more):

@@ -13,25 +13,11 @@ from picohook import HookSpec, ToolCall
 from picohook.ext.approvals.queue import Answer
 from picohook.testing import RecordingHost
 
-from .conftest import come
+from .conftest import Log, come
 
 pytestmark = pytest.mark.anyio
 
 CALL = ToolCall(tool="bash", arguments={"command": "ls"})
-
-
-class Log:
-    """Keeps the warnings of a host."""
-
-    def __init__(self):
-        self.warnings = []
-
-    def debug(self, event, **fields): ...
-
-    info = error = debug
-
-    def warning(self, event, **fields):
-        self.warnings.append((event, fields["why"]))
 
 
 def notifying(*command, log=None):
