@@ -7,7 +7,7 @@
 # make coverage  the lines and branches of the whole package that the tests reach
 # make stub    write the stubs for type checkers: the public names, and the signatures of the blocking host
 # make examples  write the first hooks on pages and in hooks_examples/ from the templates of `picohook new`
-# make reference  write what the code says into the reference: the entries of the API, the keys of a configuration, messages
+# make reference  write what the code says into the reference: the entries of the API, the keys of a configuration, messages, requirements
 # make docstrings  draw 150 docstrings at random, for a person to read; SEED=7 repeats a draw
 # make faults  write the table of faults in docs from the results of its tests
 # make fuzz    search for bytes that break the decoder or the peer, for SECONDS (60)
@@ -141,6 +141,7 @@ reference: $(VENV)/.installed-dev
 	$(BIN)/python docs/site/api.py
 	$(BIN)/python docs/site/config_keys.py
 	$(BIN)/python docs/site/messages.py
+	$(BIN)/python docs/site/requirements.py
 
 docstrings: $(VENV)/.installed-dev
 	@$(BIN)/python tests/docs/sample_docstrings.py $(SEED)

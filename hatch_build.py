@@ -17,7 +17,6 @@ COMPILED = (
     "engine/apply_decision",
     "engine/chain",
     "engine/seat",
-    "engine/trail",
     "model/apply_edit",
     "model/encoded",
     "model/replies",

@@ -9,7 +9,7 @@ from typing import Any
 
 from picohook import Approve, FunctionHook, Host, Meta, ToolCall
 from picohook.ext.approvals import world
-from picohook.ext.approvals.grants import Facts, Grant, form_of, key
+from picohook.ext.approvals.grants import Facts, Grant
 from picohook.ext.approvals.grants_part import GrantsPart
 from picohook.ext.approvals.grants_store import GrantStore
 
@@ -42,8 +42,9 @@ def _approve(call: ToolCall) -> Approve:
 
 
 async def _read_by_guards(call: ToolCall) -> None:
-    world.command_words(call.arguments["command"])
-    world.is_harmless(call.tool, call.arguments, call.arguments["command"], os.getcwd())
+    command, here = call.arguments["command"], os.getcwd()
+    world.command_words(command, here)
+    world.is_harmless(call.tool, call.arguments, command, here)
 
 
 def _keep_others() -> None:
@@ -51,11 +52,11 @@ def _keep_others() -> None:
     store = GrantStore()
     with store._writing():  # noqa: SLF001 - one transaction, or it would take minutes
         for number in range(OTHERS):
-            facts = Facts(_call("equal", number=number))
+            key = Facts(_call("equal", number=number)).key("m", [])
             grant = Grant(f"{number:x}", "person", "session", "s", "equal", {}, {}, 0.0, 9e9, "x")
-            row = (grant.id, key("m", {}, facts), 0.0, 9e9, None, "x", "{}")
-            store._db.execute("INSERT INTO grants VALUES (?, ?, ?, ?, ?, ?, ?)", row)  # noqa: SLF001
-        store._db.execute("INSERT OR IGNORE INTO forms VALUES (?, ?)", ("m", form_of({})))  # noqa: SLF001
+            row = (grant.id, key, 0.0, 9e9, None, "{}")
+            store._db.execute("INSERT INTO grants VALUES (?, ?, ?, ?, ?, ?)", row)  # noqa: SLF001
+        store._db.execute("INSERT OR IGNORE INTO forms VALUES (?, ?)", ("m", "[]"))  # noqa: SLF001
     store.close()
 
 

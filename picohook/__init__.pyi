@@ -40,8 +40,7 @@ from .ext.audit.log import AuditLog as AuditLog, RequiredAuditLog as RequiredAud
 from .ext.blade.hooks import blade_hooks as blade_hooks
 from .ext.jcli.dialect import RegisteredHooks as RegisteredHooks
 from .ext.nats.errors import NatsError as NatsError
-from .ext.nats.settings import NatsSettings as NatsSettings
-from .ext.nats.spec import NatsSpec as NatsSpec
+from .ext.nats.settings import NatsSettings as NatsSettings, NatsSpec as NatsSpec
 from .ext.otel.listener import OpenTelemetry as OpenTelemetry
 from .ext.prompt.hook import PromptHook as PromptHook
 from .ext.prompt.model_prompt import ModelPrompt as ModelPrompt
@@ -68,9 +67,8 @@ from .hooks.base import (
     Question as Question,
     StateChange as StateChange,
 )
-from .hooks.command import CommandHook as CommandHook
+from .hooks.command import CommandHook as CommandHook, decision_in as decision_in
 from .hooks.function import FunctionHook as FunctionHook
-from .hooks.native_contract import decision_in as decision_in
 from .hooks.process import ProcessHook as ProcessHook
 from .hooks.python import PythonHook as PythonHook
 from .host import Host as Host, HostSettings as HostSettings

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import Future
-from contextlib import ExitStack, closing, nullcontext, suppress
+from contextlib import ExitStack, suppress
 from functools import partial
 from threading import Thread
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,7 @@ from .errors import PicohookError
 from .model.stages import STAGES
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Mapping
+    from collections.abc import Callable, Mapping
     from types import TracebackType
     from typing import Self
 
@@ -61,25 +61,16 @@ class BlockingHost(BlockingMethods):
             raise PicohookError("the host is not running: use it inside `with`")
         if self._closed:
             raise PicohookError("the host is closed: use it inside its `with`, and make another one afterwards")
-        self._host._mounted.require_own()  # noqa: SLF001 - the same object in two forms
+        self._host._mounted.require_open()  # noqa: SLF001 - the same object in two forms
         return self._portal.call(partial(function, *arguments, **named))
 
     def run_tool(self, call: ToolCall | Mapping[str, Any], execute: Callable[[ToolCall], Any]) -> ToolResult:
         """See `Host.run_tool`. The tool runs in a worker thread, so hooks are served while it blocks."""
         return self._call(self._host.run_tool, call, _in_thread(execute))  # type: ignore[no-any-return]
 
-    def run_llm(
-        self,
-        request: LLMRequest | Mapping[str, Any],
-        complete: Callable[[LLMRequest], Any],
-        *,
-        stream: Callable[[str], Any] | None = None,
-    ) -> LLMResponse:
-        """See `Host.run_llm`. `complete`, which may be a generator, and `stream` run in worker threads."""
-        if stream is None:
-            return self._call(self._host.run_llm, request, _in_thread(complete))  # type: ignore[no-any-return]
-        pieces, show = _pieces_in_thread(complete), _in_thread(stream)
-        return self._call(self._host.run_llm, request, pieces, stream=show)  # type: ignore[no-any-return]
+    def run_llm(self, request: LLMRequest | Mapping[str, Any], complete: Callable[[LLMRequest], Any]) -> LLMResponse:
+        """See `Host.run_llm`. `complete` runs in a worker thread. The response comes whole, and not in parts."""
+        return self._call(self._host.run_llm, request, _in_thread(complete))  # type: ignore[no-any-return]
 
 
 def _made(name: str) -> Callable[..., Any]:
@@ -147,18 +138,3 @@ def _in_thread(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
         return await run_sync(function, argument, abandon_on_cancel=True)
 
     return call
-
-
-def _pieces_in_thread(complete: Callable[[Any], Any]) -> Callable[[Any], AsyncIterator[Any]]:
-    """A function that may be a generator, as an async generator. What another function returns is its only piece."""
-
-    async def pieces(request: Any) -> AsyncIterator[Any]:
-        answer = await _in_thread(complete)(request)
-        if not hasattr(answer, "__next__"):
-            yield answer
-            return
-        with closing(answer) if hasattr(answer, "close") else nullcontext():
-            while (piece := await _in_thread(lambda pieces: next(pieces, None))(answer)) is not None:
-                yield piece
-
-    return pieces

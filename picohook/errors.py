@@ -74,6 +74,9 @@ class EncodeError(ProtocolError):
 class HookError(PicohookError):
     """A hook failed. The message is safe to show: text from the hook is cut and escaped."""
 
+    failure_kind = "error"
+    """The kind of the failure, for metrics and the trail."""
+
     def __init__(self, message: str, *, hook: str = "") -> None:
         super().__init__(message)
         self.hook = hook
@@ -82,12 +85,16 @@ class HookError(PicohookError):
 class HookTimeoutError(HookError):
     """The hook did not answer before its deadline."""
 
+    failure_kind = "timeout"
+
     def __init__(self, message: str = "", *, hook: str = "") -> None:
         super().__init__(message or "no answer in time", hook=hook)
 
 
 class HookCrashedError(HookError):
     """The hook's process ended, was killed, or could not be started."""
+
+    failure_kind = "crashed"
 
     def __init__(
         self,
@@ -107,12 +114,14 @@ class HookUnavailableError(HookError):
 
     def __init__(self, message: str, *, cause: str, hook: str = "") -> None:
         super().__init__(message, hook=hook)
-        self.cause = cause
+        self.cause = self.failure_kind = cause
         """absent, unreachable, busy, forbidden, too_large or digest."""
 
 
 class HookRefusedError(HookError):
     """The hook answered with a JSON-RPC error."""
+
+    failure_kind = "refused"
 
     def __init__(self, message: str, *, code: int, hook: str = "") -> None:
         super().__init__(message, hook=hook)
@@ -122,6 +131,10 @@ class HookRefusedError(HookError):
 class HookReplyError(HookError):
     """The hook's answer is not a decision that this stage allows."""
 
+    failure_kind = "reply"
+
 
 class HandshakeError(HookError):
     """The hook refused `hook.hello` or did not answer it."""
+
+    failure_kind = "handshake"

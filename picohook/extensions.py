@@ -10,7 +10,6 @@ import re
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from .errors import PicohookError
@@ -18,7 +17,7 @@ from .extension import Command, Dialect, Extension, HookKey, Keyword, Lazy, Opti
 from .wire.version import VERSION
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
     from importlib.metadata import EntryPoint
 
 KEYED: Mapping[str, type] = {
@@ -140,12 +139,12 @@ def _load(point: EntryPoint) -> Installed | Broken:
         row = point.load()
     except Exception as error:  # a package can fail in any way, and other hosts do without it
         return Broken(package, f"{point.value} cannot be imported: {type(error).__name__}: {error}")
-    wrong = next(chain(mistakes(row), _taken(row)), "")
+    wrong = next(mistakes(row, every_built_in), "")
     return Broken(package, wrong) if wrong else Installed(row, package)
 
 
-def mistakes(row: object) -> Iterator[str]:
-    """Yields why a row cannot be used, if it cannot."""
+def mistakes(row: object, taken: Callable[[str], Collection[str]] = lambda _: ()) -> Iterator[str]:
+    """Yields why a row cannot be used, if it cannot. `taken` has the keys of a field that built-in extensions have."""
     if not isinstance(row, Extension):
         yield f"its entry point names a {type(row).__name__}, not a picohook.Extension"
         return
@@ -153,18 +152,12 @@ def mistakes(row: object) -> Iterator[str]:
         yield f"it needs picohook {row.needs}, and this is {VERSION}: install a newer picohook"
     for field, kind in KEYED.items():
         for key, value in getattr(row, field).items():
-            if key in RESERVED.get(field, ()):
+            if key in RESERVED.get(field, ()) or key in taken(field):
                 yield f"{field} has {key!r}, which picohook has itself"
             if field == "options" and not re.fullmatch(r"\S+ --\S+", key):
                 yield f"options has {key!r}, which is not a command and its option, such as 'doctor --mutate'"
             if not isinstance(value, kind):
                 yield f"{field}[{key!r}] is a {type(value).__name__}, not a picohook.{kind.__name__}"
-
-
-def _taken(row: Extension) -> Iterator[str]:
-    for field in KEYED:
-        own = every_built_in(field)
-        yield from (f"{field} has {key!r}, which picohook has itself" for key in getattr(row, field) if key in own)
 
 
 def _version(text: str) -> tuple[int, ...]:

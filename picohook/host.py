@@ -13,7 +13,6 @@ from .errors import PicohookError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-    from contextlib import AbstractAsyncContextManager
     from typing import Never, Self, Unpack
 
     from .blocking import BlockingHost
@@ -226,20 +225,16 @@ class Host(Engine, Caller):
         return Containment(reactor, log)
 
     async def _begin(self, mounted_hooks: MountedHooks, hooks: list[Hook]) -> None:
-        if self._source is not None:
+        if (made := self._made) is not None and self._source is not None:
             from .reload.reloader import Reloader  # hosts built in code do without
 
-            self._reloader = Reloader(self._source, hooks, mounted_hooks, self._follow)
+            follow = lambda layers: made.reloading(self, layers.tables)  # noqa: E731
+            self._reloader = Reloader(self._source, hooks, mounted_hooks, follow)
         await super()._begin(mounted_hooks, hooks)
         if self._watch:
             from .reload.watch import keep_watching  # an extra
 
             self.begin_task(functools.partial(keep_watching, self, mounted_hooks.log))
-
-    def _follow(self, layers: Layers) -> AbstractAsyncContextManager[None]:
-        """A block in which a reload takes over these layers. Parts follow at its end."""
-        assert self._made is not None
-        return self._made.reloading(self, layers.tables)
 
     async def reload(self) -> Reloaded:
         """Read the configuration again and apply it, without losing a call. Returns the changes.

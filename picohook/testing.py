@@ -39,7 +39,7 @@ from .model.spec import HookSpec
 from .model.stages import STAGES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import TypeAlias
 
     from hypothesis.strategies import SearchStrategy
@@ -137,7 +137,7 @@ class _Events(Listener):
     def __init__(self, events: list[Event]) -> None:
         self._events = events
 
-    def happened(self, event: Event) -> None:
+    def happened(self, event: Event, _hooks: Sequence[Hook]) -> None:
         self._events.append(event)
 
 
@@ -236,5 +236,5 @@ def other_clothes(command: str, *, harmless: bool = False, most: int = 3) -> Sea
 
     mutate = import_module("picohook.ext.guards.mutate")
     clothes = mutate.HARMLESS if harmless else mutate.HARMFUL
-    names = strategies.lists(strategies.sampled_from(list(clothes)), max_size=most, unique=True)
-    return names.map(lambda worn: str(mutate.wear(command, worn, clothes)))
+    names = strategies.lists(strategies.sampled_from(clothes), max_size=most, unique=True)
+    return names.map(lambda worn: str(mutate.wear(command, worn)))

@@ -13,8 +13,6 @@ from picohook import FunctionHook, Host, Modify, Recorder
 from picohook.cli.app import app
 from picohook.cli.commands.new import _LANGUAGES, contents
 from picohook.config import load, schema
-from picohook.conformance.hook import run
-from picohook.conformance.manifest import load as manifest
 from picohook.ext.record.reader import Record
 from picohook.ext.sidecar.methods.openrpc import openrpc
 from picohook.model.payloads import Sleep
@@ -66,15 +64,12 @@ def main() -> None:
     assert CliRunner().invoke(app, arguments).exit_code == 0  # it writes to the real standard output
     with Host.blocking(here / "picohook.toml") as blocking:
         answered = blocking.before_sleep({"seconds": 1}).payload.seconds
-    report = run([sys.executable, "sleepy.py"], only=["STAGE-before_sleep"], stages=["before_sleep"])
     facts = {
         "host": host,
         "modes": spec.modes,
         "schema": "before_sleep" in hook_properties["stages"]["items"]["enum"],
         "record": recorded(record),
         "blocking": answered,
-        "kit": [(result.requirement.id, result.status, result.said) for result in report.results],
-        "probe": manifest("host").data["shapes"]["before_sleep"],
         "sidecar": [method["name"] for method in openrpc()["methods"] if method["name"] == "before_sleep"],
         "templates": [
             lang

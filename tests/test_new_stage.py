@@ -47,7 +47,7 @@ def test_a_new_stage_needs_a_row_a_payload_and_a_method_of_the_host(tmp_path):
     shutil.copytree(SOURCES, package)
     insert(package / "model" / "payloads.py", PAYLOAD)
     insert(package / "model" / "stages.py", ROW, before="STAGES: dict")
-    insert(package / "engine" / "asker.py", METHOD, before="    async def ask(")
+    insert(package / "engine" / "asker.py", METHOD, before="    def ask(")
     here = tmp_path / "here"
     here.mkdir()
     environment = {**os.environ, "PYTHONPATH": str(package.parent), "HOME": str(tmp_path)}
@@ -68,15 +68,6 @@ def test_a_new_stage_needs_a_row_a_payload_and_a_method_of_the_host(tmp_path):
         "schema": True,
         "record": {"stage": "before_sleep", "action": "modify"},
         "blocking": 2,
-        "kit": [["STAGE-before_sleep", "pass", ""]],
-        "probe": {
-            "meta?": "object",
-            "context?": "object",
-            "channel?": "string",
-            "chat_id?": "string",
-            "seconds": "number",
-            "note?": "string",
-        },
         "sidecar": ["before_sleep"],
         "templates": [*_LANGUAGES],
     }

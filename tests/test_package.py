@@ -191,6 +191,7 @@ class TestImportsRunOneWay:
             if one.room in ORDER
             and folder(one.of) != folder(one.by)
             and not shared(one)
+            and not (one.room == "ext" and room(one.of) in APART)  # a hook of an extension may be on the SDK
             and (room(one.of) == "ext" or ORDER.get(room(one.of), 99) >= ORDER[one.room])
         }
         assert sorted(wrong) == []

@@ -27,6 +27,7 @@ LEVELS = ("error", "warning")
 CAUSES = {
     "HookTimeoutError": "timeout",
     "HookCrashedError": "crashed",
+    "DelayedError": "crashed",
     "HookRefusedError": "refused",
     "HookReplyError": "reply",
     "HandshakeError": "handshake",

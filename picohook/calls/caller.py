@@ -100,7 +100,7 @@ class Caller(Asker):
         `AbortTurnError`, `HardAbortError` or `PausedError` if a hook decides that, and `RetryLimitError` after too many rounds.
         """
         rounds = Rounds(self, self.settings.retry_limit)
-        return await model_call.decide_llm(self, request, self.note_hard_abort, rounds)
+        return await model_call.DecidedRequest(self, request, self.note_hard_abort, rounds).ask()
 
     async def conclude_llm(
         self, decided: DecidedRequest, response: LLMResponse | Mapping[str, Any]

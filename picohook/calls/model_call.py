@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
 
 from ..model.conversation import text_of
@@ -18,7 +17,7 @@ from .response_stream import ResponseStream
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from typing import TypeAlias
+    from typing import Self, TypeAlias
 
     from ..engine.asker import Asker
     from ..model.decisions import Outcome
@@ -34,17 +33,16 @@ if TYPE_CHECKING:
 class DecidedRequest(Decided):
     """A model call that hooks have decided on. The model must be sent `request`, or the call has its `response` already."""
 
-    def __init__(self, host: Asker, request: LLMRequest, took: Took, rounds: Rounds) -> None:
+    def __init__(self, host: Asker, request: LLMRequest | Mapping[str, Any], took: Took, rounds: Rounds) -> None:
         super().__init__(host, took)
-        self.request = request
+        self.request = self._given = BEFORE_LLM.given(request)
         """The request after the hooks, with their additions."""
         self.response: LLMResponse | None = None
         """The response as hooks left it; None if the model has to be asked."""
-        self._given = request
         self._rounds = rounds
 
-    async def ask(self) -> None:
-        """Asks before_llm, and again with a hook's feedback. Sets `request` or `response`."""
+    async def ask(self) -> Self:
+        """Asks before_llm, and again with a hook's feedback. Sets `request` or `response`. Returns this object."""
         self.operation = self.host.operation("model_call", self._given)
         with self.operation.work():
             while (outcome := await self.host.before_llm(self._given)).action == words.RETRY:
@@ -60,6 +58,7 @@ class DecidedRequest(Decided):
                 self._open = True
         if self.response is not None:
             self.operation.ended(words.RESPOND, payload=self.response)
+        return self
 
     def stream(self) -> ResponseStream:
         """Begin to read the model's response in pieces. Its `conclude` takes the place of this call's.
@@ -101,15 +100,6 @@ class DecidedRequest(Decided):
         self._given = request.model_copy(update={"messages": [*request.messages, feedback]})
 
 
-async def decide_llm(
-    host: Asker, request: LLMRequest | Mapping[str, Any], took: Took, rounds: Rounds
-) -> DecidedRequest:
-    """before_llm. See `Host.decide_llm`."""
-    decided = DecidedRequest(host, BEFORE_LLM.given(request), took, rounds)
-    await decided.ask()
-    return decided
-
-
 async def in_rounds(decided: DecidedRequest, complete: Complete, show: Show | None = None) -> LLMResponse:
     """Ask the model until hooks have left a response. With `show`, the model may answer in pieces, which the user sees.
 
@@ -142,15 +132,16 @@ async def _streamed(decided: DecidedRequest, answer: Any, show: Show) -> None:
 async def _read(answer: Any, stream: ResponseStream, show: Show) -> Any:
     """Show the pieces of an answer as they come. Returns the whole message."""
     pieces, whole = [], None
-    async with AsyncExitStack() as stack:
-        if hasattr(answer, "aclose"):
-            stack.push_async_callback(answer.aclose)
+    try:
         async for piece in answer:
             if isinstance(piece, str):
                 pieces.append(piece)
                 await _show(show, await stream.add(piece))
             else:
                 whole = piece
+    finally:
+        if hasattr(answer, "aclose"):
+            await answer.aclose()
     return {"content": "".join(pieces)} if whole is None else whole
 
 

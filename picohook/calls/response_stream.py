@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from functools import reduce
 from os.path import commonprefix
@@ -23,10 +22,6 @@ if TYPE_CHECKING:
 
     Conclude = Callable[..., Awaitable[LLMResponse | None]]
 
-_IN_HALVES = re.compile("[\ud800-\udbff][\udc00-\udfff]")
-"""A character as two halves of a surrogate pair, which came in two pieces."""
-_FIRST_HALF = re.compile("[\ud800-\udbff]$")
-
 
 class ResponseStream:
     """One response, made by `DecidedRequest.stream` when the model begins to answer.
@@ -41,8 +36,6 @@ class ResponseStream:
         self._about = about
         self._conclude = conclude
         self._text = ""
-        self._half = ""
-        """Half of a character, whose other half may come with the next piece."""
         self._asked = 0
         self._last = -float("inf")
         self._held = False
@@ -63,9 +56,7 @@ class ResponseStream:
         if self.unguarded:
             self.released += len(text)
             return text
-        text = _whole(self._half + text)
-        self._half = text[-1:] if _FIRST_HALF.search(text) else ""
-        self._text += text[: len(text) - len(self._half)]
+        self._text += text
         parts = self._parts
         now = time.monotonic()
         if (
@@ -92,15 +83,10 @@ class ResponseStream:
         if self.unguarded:
             released = len(text_of(message))
         else:
-            content = message.get("content")
             if self._edited:
-                content = self._text + self._half
-            elif isinstance(content, str):
-                content = _whole(content)
-            if content != message.get("content"):
-                message = {**message, "content": content}
+                message = {**message, "content": self._text}
                 answer = answer.model_copy(update={"response": message}) if isinstance(answer, LLMResponse) else message
-            if _whole(text_of(message))[:released] != self._text[:released]:
+            if text_of(message)[:released] != self._text[:released]:
                 raise PicohookError("the model's response does not begin with the text that it streamed")
         response = await self._conclude(answer, released=released)
         if response is not None:
@@ -138,8 +124,3 @@ class ResponseStream:
             self._edited = True
         self._asked = len(self._text)
         return len(text if text == self._text else commonprefix([text, self._text]))  # noqa: RUF071 - no paths
-
-
-def _whole(text: str) -> str:
-    """Returns the text with its characters in one piece."""
-    return _IN_HALVES.sub(lambda pair: pair[0].encode("utf-16", "surrogatepass").decode("utf-16"), text)

@@ -94,32 +94,29 @@ class DecidedCall(Decided):
         return words.RESPOND if self.outcomes[-1].action == words.RESPOND else words.DENY
 
     async def ask(self) -> None:
-        """before_tool and approve_tool, and the event that the tool is about to run. Sets `result` if it is not to run."""
+        """before_tool and approve_tool, and the event that the tool is about to run. Sets `result` if it is not to run.
+
+        At each pause, the decision of `on_pause` takes the hook's place.
+        """
         with self.begin().work():
-            before = await self.host.before_tool(self._given)
+            payload, decided = self._given, frozenset[str]()
+            before = await self.host.before_tool(payload)
             self.take(before)
-            if self._on_pause is not None:
-                before = await self._answered(before, self._on_pause)
+            while before.action == words.PAUSE and self._on_pause is not None:
+                try:
+                    decision = self._on_pause(before)
+                except BaseException:
+                    self.operation.ended(words.PAUSE)  # the pause lasts, in the framework's form
+                    raise
+                decided = decided_by(before, payload, self.host.hooks, decided)
+                payload = before.payload
+                before = await self.host.before_tool(payload, resumed=Resumed(before.hook, decision, decided))
+                self.take(before)
             await self.approve(before)
         self.start()
         if self.result is not None:
             self.result = self.traced(self.result)
             self.operation.ended(self.action)
-
-    async def _answered(self, before: Outcome[ToolCall], on_pause: OnPause) -> Outcome[ToolCall]:
-        """The outcome of before_tool after all pauses, each with the decision of `on_pause` in its place."""
-        payload, decided = self._given, frozenset[str]()
-        while before.action == words.PAUSE:
-            try:
-                decision = on_pause(before)
-            except BaseException:
-                self.operation.ended(words.PAUSE)  # the pause lasts, in the framework's form
-                raise
-            decided = decided_by(before, payload, self.host.hooks, decided)
-            payload = before.payload
-            before = await self.host.before_tool(payload, resumed=Resumed(before.hook, decision, decided))
-            self.take(before)
-        return before
 
     async def conclude(self, value: Any, **ran: Unpack[ToolRun]) -> ToolResult:
         """after_tool, and the event that the call is done. Returns the result for the model. See `Host.conclude`."""
@@ -193,15 +190,7 @@ class DecidedCall(Decided):
         self._open = True
         self._begun = time.monotonic_ns()
 
-    def returned(
-        self,
-        value: Any,
-        *,
-        tool: str | None = None,
-        arguments: Mapping[str, Any] | None = None,
-        duration: int | None = None,
-        error: str | None = None,
-    ) -> ToolReturn:
+    def returned(self, value: Any, **ran: Unpack[ToolRun]) -> ToolReturn:
         """The call with what its tool returned, or the exception that it raised.
 
         Raises `PicohookError` if another tool ran or it had other arguments, and `HardAbortError` if that ended a turn inside
@@ -209,7 +198,7 @@ class DecidedCall(Decided):
         """
         spent = time.monotonic_ns() - self._begun
         self.close()
-        text = ""
+        text, tool, arguments = "", ran.get("tool"), ran.get("arguments")
         if tool is not None and tool != self._call.tool:
             text = f"the tool {tool} ran, and hooks have decided on {self._call.tool}"
         elif arguments is not None and arguments != self._call.arguments:
@@ -218,12 +207,8 @@ class DecidedCall(Decided):
             not_run(self.host, self._call, text, text)
             raise PicohookError(text)
         result, raised = _result_of(value)
-        return ToolReturn(
-            **self._call.__dict__,
-            result=result,
-            duration=spent if duration is None else duration,
-            error=raised or error,
-        )
+        duration = spent if (told := ran.get("duration")) is None else told
+        return ToolReturn(**self._call.__dict__, result=result, duration=duration, error=raised or ran.get("error"))
 
     def _deny(self, text: str) -> None:
         self.result = not_run(self.host, self._call, text, text)

@@ -1,6 +1,8 @@
 """The base of the commands: the class that shows their help, and the options that several commands have."""
 
 import math
+import signal
+import sys
 from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -97,6 +99,13 @@ def require_known(names: Collection[str], known: Collection[str], hint: str) -> 
             raise typer.BadParameter(f"there is no {quoted(name)} ({meant(name, known)})", param_hint=hint)
 
 
+def exit_at_signals() -> None:
+    """In a program without an event loop, let signals that end it raise `SystemExit`, so that it cleans up."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, lambda number, _: sys.exit(128 + number))
+
+
 def seconds(least: float) -> Callable[[str | float], float]:
     """Returns a parser for `typer.Option(parser=...)`: a number of seconds, `least` or more."""
 
@@ -110,14 +119,3 @@ def seconds(least: float) -> Callable[[str | float], float]:
         return number
 
     return read
-
-
-def count(text: str | int) -> int:
-    """Parse a whole number, 1 or more, for `typer.Option(parser=...)`."""
-    try:
-        number = int(text)
-    except ValueError:
-        number = 0
-    if number < 1:
-        raise typer.BadParameter(f"must be a whole number, 1 or more, not {text}")
-    return number

@@ -6,7 +6,7 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar
@@ -14,10 +14,8 @@ from typing import Any, TypeVar
 import anyio
 import typer
 
-from ..engine.listener import Listener
 from ..errors import PicohookError
 from ..host import Host
-from ..model.spec import Timeouts
 from ..projects.layers import Layers
 
 T = TypeVar("T")
@@ -31,8 +29,6 @@ def with_hooks(
     config: Layers,
     work: Callable[[Host], Awaitable[T]],
     *,
-    timeouts: Timeouts | None = None,
-    more_listeners: Sequence[Listener] = (),
     faster: bool = False,
     **keywords: Any,
 ) -> T:
@@ -44,9 +40,8 @@ def with_hooks(
     async def serve() -> T:
         async with Host(
             config.hooks,
-            timeouts=timeouts or config.timeouts,
+            timeouts=config.timeouts,
             verify=config.verify,
-            listeners=more_listeners,
             _tables=config.tables,
             **keywords,
         ) as host:

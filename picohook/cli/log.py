@@ -5,7 +5,7 @@ import logging
 import sys
 from collections.abc import Iterator
 
-from ..observe.log import EVENT, FIELDS, rendered
+from ..observe.log import FIELDS
 
 _LOGGER = logging.getLogger("picohook")
 
@@ -27,18 +27,13 @@ class _Stderr(logging.Handler):
             self.write(record)
 
     def write(self, record: logging.LogRecord) -> None:
-        """Write a record without the parts that were shown. Skip it if its cause was shown, unless --verbose is given."""
-        fields = getattr(record, FIELDS, {})
-        told = {name: fields[name] for name in ("why", "hint") if fields.get(name)}
-        shown = [name for name, text in told.items() if any(text in one or one in text for one in self.shown or ())]
-        if "why" in shown and _LOGGER.level >= logging.WARNING:
-            return
-        message = record.getMessage()
-        if shown:
-            message = rendered(getattr(record, EVENT), {key: fields[key] for key in fields if key not in shown})
-        elif self.shown is not None and fields.get("why"):
-            self.shown.append(fields["why"])
-        print(f"{record.levelname}: {message}", file=sys.stderr, flush=True)
+        """Write a record, unless --verbose is off and its cause was shown."""
+        why = getattr(record, FIELDS, {}).get("why")
+        if why and self.shown is not None:
+            if _LOGGER.level >= logging.WARNING and any(why in one or one in why for one in self.shown):
+                return
+            self.shown.append(why)
+        print(f"{record.levelname}: {record.getMessage()}", file=sys.stderr, flush=True)
 
 
 _stderr = _Stderr()

@@ -24,9 +24,6 @@ from ..wire import words
 from ..wire.regular_files import read_rest
 from . import output
 
-_KINDS = frozenset({*words.EVENT_KINDS, *words.RUNTIME_KINDS})
-"""All names of events: picohook's, and PicoClaw's runtime kinds."""
-
 
 class Ask(NamedTuple):
     """A question for the hooks of a stage."""
@@ -78,13 +75,10 @@ def script_line(data: bytes, number: int) -> Ask | Tell:
         raise ConfigError(
             replace(problem, where=problem.where.removeprefix("line 1, ")) for problem in error.problems
         ) from None
-    match "stage" in document, "event" in document:
-        case True, True:
-            problems.fail("", 'has both "stage" and "event"', "keep one of them")
-        case False, True:
-            return _tell(document, problems)
-        case False, False:
-            problems.fail("", 'has neither "stage" nor "event"')
+    if ("stage" in document) is ("event" in document):
+        problems.fail("", 'has to have one of "stage" and "event"')
+    if "event" in document:
+        return _tell(document, problems)
     line = validate(_AskLine, document, problems, words=JSON_WORDS)
     problems.check()
     assert line is not None
@@ -96,13 +90,7 @@ def _tell(document: Mapping[str, Any], problems: Problems) -> Tell:
     line = validate(Tell, document, problems, words=JSON_WORDS)
     problems.check()
     assert line is not None
-    if line.event in STAGES:
-        problems.fail(
-            "event",
-            f"{quoted(line.event)} is a stage",
-            'write "stage" instead of "event", and "params" instead of "payload"',
-        )
-    if line.event not in _KINDS:
+    if line.event not in words.EVENT_KINDS and line.event not in words.RUNTIME_KINDS:
         alike = words.RUNTIME_KINDS if "." in line.event else words.EVENT_KINDS
         problems.fail("event", f"{quoted(line.event)} is not an event", meant(line.event, alike))
     _check_encodes(line.payload, problems, ("payload",))
@@ -110,10 +98,6 @@ def _tell(document: Mapping[str, Any], problems: Problems) -> Tell:
 
 
 def _stage_named(name: str, problems: Problems, at: str = "") -> Stage[Any]:
-    if name in _KINDS and at:
-        problems.fail(
-            at, f"{quoted(name)} is an event", 'write "event" instead of "stage", and "payload" instead of "params"'
-        )
     if name not in STAGES:
         problems.fail(at, f"{quoted(name)} is not a stage", meant(name, STAGES))
     return STAGES[name]

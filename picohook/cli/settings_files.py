@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import math
 import os
 import re
 from pathlib import Path
@@ -165,23 +164,14 @@ def newline_of(text: str) -> str:
 
 
 def decoded(text: str) -> Any:
-    """The value of a JSON text that is written again later. Raises `ValueError` for one that would then be another value."""
-    return json.loads(text, parse_constant=_refused, parse_float=_finite, object_pairs_hook=_table)
+    """The value of a JSON text that is written again later. Raises `ValueError`, also for a key that is there twice."""
+    return json.loads(text, object_pairs_hook=_table)
 
 
 def encoded(value: Any, indent: str) -> str:
-    """Returns a value as JSON. Half of a surrogate pair, which has no bytes, stays an escape."""
-    text = json.dumps(value, indent=indent, ensure_ascii=False)
+    """Returns a value as JSON. Half of a surrogate pair, which has no bytes, stays an escape. Raises `ValueError`."""
+    text = json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False)
     return re.sub("[\ud800-\udfff]", lambda half: f"\\u{ord(half[0]):04x}", text)
-
-
-def _refused(literal: str) -> Any:
-    raise ValueError(f"{literal} is not a number that can be written again: correct it")
-
-
-def _finite(literal: str) -> float:
-    number = float(literal)
-    return number if math.isfinite(number) else _refused(literal)
 
 
 def _table(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

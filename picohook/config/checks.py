@@ -141,38 +141,31 @@ def _not_among(value: Any, choices: list[str], path: KeyPath) -> tuple[str, str]
 
 
 def _meant_key(model: type[BaseModel], path: KeyPath) -> str:
-    """A hint for an unknown key: one that is near, or the only table inside this one that has such a key."""
+    """A hint for an unknown key: the one that was probably meant, the place where it belongs, or all keys that there are."""
     here: Any = model
     for step in path[:-1]:
         here = _alone(
             here.model_fields[step].annotation if _is_model(here) else next(filter(_is_model, get_args(here)))
         )  # else: dict[str, ...] or tuple[..., ...]
+    key = str(path[-1])
     known = [field.alias or field.serialization_alias or name for name, field in here.model_fields.items()]
     if issubclass(here, HookSpec):
-        kinds = every("kinds") if here is HookSpec else {}
-        other = next((kind for kind, spec in every("kinds").items() if path[-1] in spec.load().model_fields), None)
+        other = next((kind for kind, spec in every("kinds").items() if key in spec.load().model_fields), None)
         if other is not None:
-            return "a hook is of one kind" if other == path[-1] else f"it is for a hook with {other}"
-        known = [name for name in (*known, *kinds, *every("hook_keys")) if name not in here.SET_ELSEWHERE]
-        broken = [] if nearest(str(path[-1]), known) else others()[1]
+            return "a hook is of one kind" if other == key else f"it is for a hook with {other}"
+        of_extensions = (*(every("kinds") if here is HookSpec else ()), *every("hook_keys"))
+        known = [name for name in (*known, *of_extensions) if name not in here.SET_ELSEWHERE]
+        broken = [] if nearest(key, known) else others()[1]
         if broken:
             return "; ".join(f"it may be a key of {one.package}, which cannot be used: {one.why}" for one in broken)
-    if MEANT.get(str(path[-1]).lower()) in known:
-        return meant(MEANT[str(path[-1]).lower()], known)
+    usual = MEANT.get(key.lower())
+    if usual in known:
+        return meant(usual, known)
     tables = ((name, _alone(field.annotation)) for name, field in here.model_fields.items())
-    inside = [f"{name}.{path[-1]}" for name, table in tables if _is_model(table) and path[-1] in table.model_fields]
-    if here is model and not inside and _is_key_of_hooks(model, str(path[-1])):
+    inside = [f"{name}.{key}" for name, table in tables if _is_model(table) and key in table.model_fields]
+    if here is model and not inside and "hooks" in known and (key in HookSpec.model_fields or find("kinds", key)):
         return "in the table of a hook: [hooks.NAME]"
-    return meant(path[-1], inside if len(inside) == 1 and not nearest(str(path[-1]), known) else known)
-
-
-def _is_key_of_hooks(model: type[BaseModel], key: str) -> bool:
-    """Whether this is the model of a file with tables of hooks, and they have the key."""
-    hooks = model.model_fields.get("hooks")
-    kinds = get_args(hooks.annotation)[1:] if hooks is not None else ()
-    return any(_is_model(kind) and key in kind.model_fields for kind in kinds) or (
-        hooks is not None and find("kinds", key) is not None
-    )
+    return meant(key, inside if len(inside) == 1 and not nearest(key, known) else known)
 
 
 def _alone(annotation: Any) -> Any:

@@ -55,24 +55,19 @@ _HINTS = (
 )
 """For each typical mistake: patterns of the message and of the line, and the way out."""
 
-# Each alternative matches to its end, closed or not, and never backtracks. So the time is linear in any text.
-_TOKEN = re.compile(
-    r"""
-    (?P<space> [ \t]++ )
-    | (?P<dot> \. )
-    | (?P<part> [\w-]++ )
-    | (?P<other> \#[^\n]*+ | \"{3}(?:[^\\"]|\\.|"(?!""))*+(?:\"{3})? | '{3}(?:[^']|'(?!''))*+(?:'{3})? )
-    | (?P<quoted> "(?:[^"\\\n]|\\.)*+"? | '[^'\n]*+'? )
-    | (?P<rest> [^\s.\w"'\#-]++ | . )
-    """,
+_TEXT_IN_TOML = re.compile(
+    r"""\#[^\n]*+ | \"{3}(?:[^\\"]|\\.|"(?!""))*+(?:\"{3})? | '{3}(?:[^']|'(?!''))*+(?:'{3})?
+    | "(?:[^"\\\n]|\\.)*+"? | '[^'\n]*+'?""",
     re.VERBOSE | re.DOTALL,
 )
+"""A comment or a string, to its end if it has one. It never backtracks, so the time is linear in any text."""
+_DEEP_KEY = re.compile(rf"(?<![\w-])(?:[\w-]++[ \t]*+\.[ \t]*+){{{MOST_DEPTH}}}")
 
 
 def parse(
     data: bytes, suffix: str, problems: Problems, *, values: int = MOST_VALUES, depth: int = MOST_DEPTH
 ) -> tuple[dict[str, Any], list[KeyPath]]:
-    """The document, and the keys that JSON gives twice. Raises `ConfigError` with the line and column of a mistake.
+    """The document, and the keys that JSON and YAML give twice. Raises `ConfigError` with the line and column of a mistake.
 
     `values` and `depth` limit the number and the depth of values in a JSON document.
     """
@@ -91,6 +86,8 @@ def parse(
         problems.fail("", TOO_DEEP)
     except (ValueError, OverflowError) as error:  # an integer of thousands of digits
         problems.fail("", f"cannot be read: {error}")
+    except (AttributeError, LookupError):  # from PyYAML, such as for !!timestamp with another text
+        problems.fail("", "cannot be read: a value does not fit its tag", "leave the tag out")
     if not isinstance(document, dict):
         problems.fail("", f"must be a table of keys and values, not {quoted(document)}")
     return document, repeated
@@ -114,7 +111,10 @@ def _parse_toml(text: str, problems: Problems) -> Any:
     """The document. Raises `ConfigError` if the text is not TOML, or a dotted key has too many parts."""
     import tomllib  # of three parsers, one is needed
 
-    _check_keys(text, problems)
+    bare = _TEXT_IN_TOML.sub(lambda found: "_" + "\n" * found[0].count("\n"), text)
+    deep = _DEEP_KEY.search(bare)
+    if deep is not None or bare.count(".") > MOST_VALUES:
+        problems.fail("" if deep is None else f"line {bare.count(chr(10), 0, deep.start()) + 1}", TOO_DEEP)
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -123,23 +123,8 @@ def _parse_toml(text: str, problems: Problems) -> Any:
         problems.fail(place, f"is not TOML: {message}", hint_of(message, text, int(line or 1)))
 
 
-def _check_keys(text: str, problems: Problems) -> None:
-    """Raise `ConfigError` if a dotted key, or all of them together, have too many parts."""
-    dots = all_dots = 0
-    for token in _TOKEN.finditer(text):
-        if token.lastgroup == "dot":
-            dots, all_dots = dots + 1, all_dots + 1
-            if dots >= MOST_DEPTH or all_dots > MOST_VALUES:
-                problems.fail(f"line {text.count(chr(10), 0, token.start()) + 1}", TOO_DEEP)
-        elif token.lastgroup in {"other", "rest"}:
-            dots = 0
-
-
 def _parse_yaml(text: str, problems: Problems) -> Any:
-    """Returns the document, and adds keys that a table has twice to the problems.
-
-    Raises `ConfigError` if it is not YAML, and for aliases and keys that are not text.
-    """
+    """The document. Raises `ConfigError` if it is not YAML, and for aliases and keys that are not text."""
     try:
         import yaml  # an extra
     except ImportError:
@@ -151,6 +136,9 @@ def _parse_yaml(text: str, problems: Problems) -> Any:
         depth = values = 0
 
         def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+            place = _line_of(self.peek_event().start_mark)  # type: ignore[no-untyped-call] # PyYAML has no types for it
+            if self.check_event(yaml.AliasEvent):  # nine lines of aliases can make a document of gigabytes
+                problems.fail(place, "anchors and aliases are not read", "put shared settings in defaults")
             self.depth, self.values = self.depth + 1, self.values + 1
             if self.depth > MOST_DEPTH + 1:
                 problems.fail("", TOO_DEEP)
@@ -158,18 +146,20 @@ def _parse_yaml(text: str, problems: Problems) -> Any:
                 problems.fail("", TOO_MANY)
             node = super().compose_node(parent, index)
             self.depth -= 1
+            if isinstance(node, yaml.ScalarNode) and node.tag != _TEXT and len(node.value) > _LONGEST_SCALAR:
+                problems.fail(place, "cannot be read: this value is too long")
             return node
 
+        def construct_table(self, node: yaml.MappingNode) -> _Object:
+            for key, _ in node.value:
+                if key.tag != _TEXT or not isinstance(key, yaml.ScalarNode):
+                    problems.fail(_line_of(key.start_mark), "this key is not text to YAML", "put it in quotes")
+            return _object([(key.value, self.construct_object(value, deep=True)) for key, value in node.value])
+
+    Loader.add_constructor("tag:yaml.org,2002:map", Loader.construct_table)
     try:
-        loader = Loader(text)
-        try:
-            node = loader.get_single_node()
-            if node is None:
-                return {}
-            _check_node(node, problems, (), set())
-            return loader.construct_document(node)
-        finally:
-            loader.dispose()
+        document = yaml.load(text, Loader)  # noqa: S506 - it is a SafeLoader
+        return {} if document is None else document
     except yaml.MarkedYAMLError as error:
         message = ", ".join(filter(None, (error.context, error.problem)))
         line = error.problem_mark.line + 1 if error.problem_mark else 1
@@ -180,30 +170,6 @@ def _parse_yaml(text: str, problems: Problems) -> Any:
 
 def _line_of(mark: yaml.Mark | None) -> str:
     return f"line {mark.line + 1}, column {mark.column + 1}" if mark else ""
-
-
-def _check_node(node: yaml.Node, problems: Problems, at: KeyPath, seen: set[int]) -> None:
-    import yaml
-
-    # An alias repeats a node. Nine lines of aliases can make a document of gigabytes, or an endless one.
-    if id(node) in seen:
-        problems.fail(_line_of(node.start_mark), "anchors and aliases are not read", "put shared settings in defaults")
-    seen.add(id(node))
-    if isinstance(node, yaml.ScalarNode) and node.tag != _TEXT and len(node.value) > _LONGEST_SCALAR:
-        problems.fail(_line_of(node.start_mark), "cannot be read: this value is too long")
-    if isinstance(node, yaml.SequenceNode):
-        for index, inner in enumerate(node.value):
-            _check_node(inner, problems, (*at, index), seen)
-    elif isinstance(node, yaml.MappingNode):
-        lines: dict[str, int] = {}
-        for key, inner in node.value:
-            if key.tag != _TEXT:
-                problems.fail(_line_of(key.start_mark), "this key is not text to YAML", "put it in quotes")
-            line = key.start_mark.line + 1
-            if key.value in lines:
-                problems.add((*at, key.value), f"is given twice, in line {lines[key.value]} and in line {line}")
-            lines[key.value] = line
-            _check_node(inner, problems, (*at, key.value), seen)
 
 
 def hint_of(message: str, text: str, line: int) -> str:
@@ -226,7 +192,7 @@ _PARSERS: dict[str, Callable[[str, Problems], Any]] = {
 
 
 class _Object(dict[str, Any]):
-    """A JSON object that remembers the keys that were given twice."""
+    """An object of JSON or YAML that remembers the keys that were given twice."""
 
     repeated: tuple[str, ...] = ()
 
@@ -239,7 +205,7 @@ def _object(pairs: list[tuple[str, Any]]) -> _Object:
 
 
 def _repeated(value: Any, problems: Problems, left: Iterator[int], depth: int, at: KeyPath = ()) -> Iterator[KeyPath]:
-    """The keys that JSON objects in this value have twice. Checks the number, depth and types of all values."""
+    """The keys that objects in this value have twice. Checks the number, depth and types of all values."""
     if len(at) > depth:
         problems.fail("", TOO_DEEP)
     if next(left, None) is None:

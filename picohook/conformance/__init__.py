@@ -10,7 +10,6 @@
     probe          a hook that checks its host
     report         the results: as data, JSON, JUnit
     plugin         the pytest plugin; its tests are in `items`
-    document       makes the reference page from the manifest
 
 Nothing is imported here: the probe has to start fast.
 """

@@ -7,11 +7,8 @@ one is played again, as the first of another process: only this counts.
 from __future__ import annotations
 
 import shlex
-import threading
 from collections import deque
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from itertools import chain, groupby, islice
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from ..errors import PicohookError
@@ -24,7 +21,7 @@ from .report import FAIL, PASS, SKIP, Report, Result, counted_once
 from .script import Conversation
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from ..protocol.raw_line import RawLine
     from .manifest import Manifest, Requirement
@@ -33,8 +30,6 @@ TIMEOUT = 5.0
 """Seconds for an answer."""
 GRACE = 3.0
 """Seconds for the end of the process."""
-AT_ONCE = 4
-"""Processes of the hook that run at the same time."""
 
 FIRST = ("HELLO-1", "HELLO-2")
 """A hook that fails one of these is not checked further."""
@@ -50,14 +45,13 @@ def run(
     profile: str | None = None,
     timeout: float = TIMEOUT,
     grace: float = GRACE,
-    at_once: int = AT_ONCE,
     seen: Callable[[Sequence[RawLine]], None] | None = None,
 ) -> Report:
     """Check a hook against the protocol. Returns the report. The hook must serve `stages`, and may serve others.
 
     It is asked at PicoClaw's stages and at `stages`, or with a `profile` only at the stages of the profile. `seen` is called
-    with the raw lines of each run, which carry the requirement's id. The calls come one at a time, from any thread. Raises
-    `PicohookError` for a command that cannot be started, an unknown profile, and a stage that the profile does not have.
+    with the raw lines of each run, which carry the requirement's id. Raises `PicohookError` for a command that cannot be
+    started, an unknown profile, and a stage that the profile does not have.
     """
     manifest = load("hook")
     expectations = expectations_of(manifest, stages, profile)
@@ -73,7 +67,7 @@ def run(
             way_out = "" if profile else f": use --stages {stage}"
             why = f"it was not asked to serve {stage}{way_out}"
             player.results[requirement.id] = Result(requirement, SKIP, said=why)
-    player.play([one for one in scripts if one.id not in player.results], at_once)
+    player.play([one for one in scripts if one.id not in player.results])
     checked = {one.id: player.check_lines(one) for one in watched}
     results = player.results | checked
     return Report(manifest, shlex.join(command), counted_once([results[one.id] for one in wanted]))
@@ -95,134 +89,65 @@ class _Player:
         self._expectations = expectations
         self._start = start
         self._seen = seen
-        self._lock = threading.Lock()
-        self._running: set[HookProcess] = set()
-        self._interrupted = False
-        self._played: list[tuple[list[Requirement], Output]] = []
-        """The scripts that each process has played, and its output."""
+        self._played: list[tuple[Output, list[tuple[str, int]]]] = []
+        """The output of each process, and its scripts, each with the number of lines when it was over."""
 
-    def play(self, scripts: Sequence[Requirement], at_once: int) -> None:
+    def play(self, scripts: Sequence[Requirement]) -> None:
         """Play the scripts that all others depend on, and then these."""
-        leading = [self._manifest[one] for one in (*FIRST, REFUSES)]
-        others = [one for one in scripts if one not in leading]
-        if not others and leading[-1] not in scripts:
-            leading.pop()
-        alone = [one for one in others if _needs_a_process(one)]
-        quiet = [one for one in others if one not in alone and _is_quiet(one)]
-        waiting = deque([*leading, *(one for one in others if one not in alone and one not in quiet)])
-        while any(one.id not in self.results for one in leading):
-            self._play_some(waiting)
-            if any(self.results[one].status != PASS for one in FIRST if one in self.results):
-                why = "it did not answer hook.hello: see HELLO"
-                skipped = [one for one in scripts if one.id not in self.results]
-                self.results |= {one.id: Result(one, SKIP, said=why) for one in skipped}
-                return
-        ending = [deque(same) for _, same in groupby(alone, _steps)]
-        with ThreadPoolExecutor(at_once) as pool:
-            try:
-                list(pool.map(self._play_all, [*[waiting] * at_once, deque(quiet), *ending]))
-            except BaseException:
-                with self._lock:
-                    self._interrupted = True
-                    for process in self._running:
-                        process.kill()
-                raise
+        others = [one for one in scripts if one.id not in {*FIRST, REFUSES}]
+        leading = [*FIRST, REFUSES] if {one.id for one in scripts}.difference(FIRST) else FIRST
+        shared = [*map(self._manifest.__getitem__, leading), *(one for one in others if not _needs_a_process(one))]
+        for waiting in (deque(shared), *(deque([one]) for one in others if _needs_a_process(one))):
+            while waiting:
+                self._play_some(waiting)
+                if any(self.results[one].status != PASS for one in FIRST if one in self.results):
+                    why = "it did not answer hook.hello: see HELLO"
+                    skipped = [one for one in scripts if one.id not in self.results]
+                    self.results |= {one.id: Result(one, SKIP, said=why) for one in skipped}
+                    return
 
     def check_lines(self, requirement: Requirement) -> Result:
-        """Check all output. A complaint names the first script that is a cause of it when it is played alone."""
+        """Check all output. A complaint names the script that was played when the line came."""
         check = LINE_CHECKS[requirement.id]
-        found = [(scripts, said) for scripts, output in self._played for said in islice(check(output), 1)]
-        if not found:
-            return Result(requirement, PASS)
-        suspects = [one for scripts, _ in found for one in scripts]
-        for script in sorted(suspects, key=self._manifest.requirements.index):
-            for said in check(self._output_of(script)):
-                return Result(requirement, FAIL, requirement.wants, f"in the run for {script.id}, {said}")
-        scripts, said = found[0]
-        during = f"{scripts[0].id} to {scripts[-1].id}"
-        return Result(requirement, FAIL, requirement.wants, f"in the run for {during}, {said}")
-
-    def _output_of(self, script: Requirement) -> Output:
-        """Returns the output of this script alone."""
-        if all(scripts != [script] for scripts, _ in self._played):
-            self._play_some(deque([script]))
-        return next(output for scripts, output in self._played if scripts == [script])
-
-    def _play_all(self, waiting: deque[Requirement]) -> None:
-        while waiting:
-            self._play_some(waiting)
+        for output, scripts in self._played:
+            for said in islice(check(output), 1):
+                before = (name for name, count in scripts if any(check(output._replace(lines=output.lines[:count]))))
+                during = next(before, scripts[-1][0])
+                return Result(requirement, FAIL, requirement.wants, f"in the run for {during}, {said}")
+        return Result(requirement, PASS)
 
     def _play_some(self, waiting: deque[Requirement]) -> None:
         """Play scripts with one process, until one fails. That one is put back, unless it was the first."""
         results: list[Result] = []
-        taken = _taken_from(waiting)
-        first = next(taken, None)
-        if first is None:
-            return
-        with self._start() as process, self._killable(process):
+        scripts: list[tuple[str, int]] = []
+        with self._start() as process:
             conversation = Conversation(process, self._manifest)
-            for script in chain([first], taken):
+            while waiting and all(one.status != FAIL for one in results):
+                script = waiting.popleft()
                 process.call_lines(script.id)
                 result = _result_of(script, conversation.play, script, self._expectations)
+                scripts.append((script.id, len(process.lines)))
                 if result.status == FAIL and results:
                     waiting.appendleft(script)
                     break
                 results.append(result)
                 if script.id == REFUSES:
                     self._expectations = self._expectations.with_refusal(process.lines, conversation.methods)
-                if result.status == FAIL:
-                    break
             process.finish()
         if self._seen is not None:
-            with self._lock:
-                self._seen(process.raw)
-        scripts = [one.requirement for one in results]
+            self._seen(process.raw)
         output = Output(process.lines, process.sent, conversation.methods, self._expectations.longest_line)
-        self._played.append((scripts, output))
-        if all(one.status == PASS and _is_quiet(one.requirement) for one in results):
-            results = [_result_of(one, conversation.require_quiet) for one in scripts]
-            if len(scripts) > 1 and results[0].status == FAIL:
-                for one in scripts:
-                    self._play_some(deque([one]))
-                return
+        self._played.append((output, scripts))
+        if results[0].status == PASS and any("quiet" in step for step in results[0].requirement.vector["steps"]):
+            results = [_result_of(results[0].requirement, conversation.require_quiet)]
         self.results |= {one.requirement.id: one for one in results}
-
-    @contextmanager
-    def _killable(self, process: HookProcess) -> Iterator[None]:
-        """Kill this process in the block if the run is interrupted, or was before."""
-        with self._lock:
-            self._running.add(process)
-            if self._interrupted:
-                process.kill()
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._running.discard(process)
 
 
 def _needs_a_process(script: Requirement) -> bool:
-    """Whether it has a hello of its own, or ends the hook."""
-    return "hello" in script.vector or any({"close", "signal"} & step.keys() for step in script.vector["steps"])
-
-
-def _steps(script: Requirement) -> list[tuple[str, Any]]:
-    """The steps of a script without its expectations. Scripts with the same steps can share a process, even if they end it."""
-    return [next(iter(step.items())) for step in script.vector["steps"]]
-
-
-def _is_quiet(script: Requirement) -> bool:
-    """Whether it allows no other answers. Bytes of another script could cause some."""
-    return any("quiet" in step for step in script.vector["steps"])
-
-
-def _taken_from(waiting: deque[Requirement]) -> Iterator[Requirement]:
-    """Yields what is taken from the queue until it is empty. Other threads may take from it too."""
-    while True:
-        try:
-            yield waiting.popleft()
-        except IndexError:
-            return
+    """Whether it has a hello of its own, ends the hook, or allows no other answers, which another script could cause."""
+    return "hello" in script.vector or any(
+        {"close", "signal", "quiet"} & step.keys() for step in script.vector["steps"]
+    )
 
 
 def expectations_of(manifest: Manifest, stages: Iterable[str], profile: str | None) -> Expectations:

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import re
-from collections import Counter
 from contextlib import suppress
-from math import isinf
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -14,7 +10,7 @@ from ..model.stages import STAGES
 from ..wire import words
 from ..wire.answer_fields import misspelled, understand
 from ..wire.text import cut, escape
-from .outcome import shown
+from .outcome import has_half_pair, shown, strictly
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -28,7 +24,6 @@ LONGEST_LINE = 16 << 20
 """The most bytes that a line may have before its newline, unless a profile has fewer."""
 NAME = 80
 """The most bytes of a name that a message shows."""
-_HALF_PAIR = re.compile("[\ud800-\udfff]")
 
 
 class Output(NamedTuple):
@@ -122,32 +117,15 @@ def _is_not_utf_8(line: OutputLine) -> str:
         return f"it wrote {shown(line.data)}: {error.reason}"
     if text.startswith("\ufeff"):
         return f"it wrote a byte order mark: {shown(line.data)}"
-    if line.message is not None and _HALF_PAIR.search(json.dumps(line.message, ensure_ascii=False)):
+    if line.message is not None and has_half_pair(line.message):
         return f"it wrote half a surrogate pair: {shown(line.data)}"
     return ""
 
 
-def _oddities(line: OutputLine) -> tuple[list[str], list[str]]:
-    """Returns the keys that an object on the line has twice, and the numbers that JSON does not have."""
-    doubled: list[str] = []
-    odd: list[str] = []
-
-    def build(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        doubled.extend(key for key, times in Counter(key for key, _ in pairs).items() if times > 1)
-        return dict(pairs)
-
-    def number(text: str) -> float:
-        odd.extend([text] if isinf(float(text)) else [])
-        return 0.0
-
-    if line.message is not None:
-        text = line.data.decode("utf-8-sig", "replace")
-        json.loads(text, object_pairs_hook=build, parse_float=number, parse_constant=odd.append)
-    return doubled, odd
-
-
 def _oddity(said: str, line: OutputLine, kind: int) -> str:
-    return next((f"{said.format(found)}: {shown(line.data)}" for found in _oddities(line)[kind]), "")
+    """Returns what is wrong with an object on the line: a key that it has twice, or a number that JSON does not have."""
+    odd = () if line.message is None else strictly(line.data.decode("utf-8-sig", "replace"))[kind]
+    return next((f"{said.format(found)}: {shown(line.data)}" for found in odd), "")
 
 
 def _is_too_long(output: Output) -> Iterator[str]:
@@ -174,13 +152,13 @@ LINE_CHECKS: dict[str, LineCheck] = {
     "REPLY-1": _messages(lambda message: message.get("jsonrpc") != "2.0"),
     "REPLY-2": _messages(lambda said: (said.get("error") is not None) is ("result" in said), answers=True),
     "REPLY-3": _messages(_has_bad_error, answers=True),
-    "REPLY-4": _lines(lambda line: _oddity("the key `{}` is there twice", line, 0)),
+    "REPLY-4": _lines(lambda line: _oddity("the key `{}` is there twice", line, 1)),
     "REPLY-5": _not_offered,
     "STAGE-10": _decides_nothing,
     "STAGE-11": _misspelled,
     "STDOUT-1": _lines(lambda line: f"it wrote {shown(line.data)}" if line.ended and line.message is None else ""),
     "STDOUT-2": _lines(_is_not_utf_8),
-    "STDOUT-3": _lines(lambda line: _oddity("it wrote {}", line, 1)),
+    "STDOUT-3": _lines(lambda line: _oddity("it wrote {}", line, 2)),
     "STDOUT-4": _lines(lambda line: "" if line.ended else f"its last line has no newline: {shown(line.data)}"),
     "STDOUT-5": _is_too_long,
 }

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
+from collections import Counter
+from math import isinf
 from typing import Any
 
 from ..wire.text import cut, escape
@@ -56,3 +59,28 @@ def shown(value: Any) -> str:
         text = "JSON that is nested too deeply to show"
     short = cut(text, SHOWN_OF_TEXT)
     return escape(short if short == text else short + "…")
+
+
+def strictly(text: str) -> tuple[Any, list[str], list[str]]:
+    """Returns a JSON value, the keys that an object in it has twice, and the numbers that JSON does not have.
+
+    Raises `ValueError` or `RecursionError` for a text that is not JSON.
+    """
+    doubled: list[str] = []
+    odd: list[str] = []
+
+    def build(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        doubled.extend(key for key, times in Counter(key for key, _ in pairs).items() if times > 1)
+        return dict(pairs)
+
+    def number(text: str) -> float:
+        odd.extend([text] if isinf(float(text)) else [])
+        return float(text)
+
+    value = json.loads(text, object_pairs_hook=build, parse_float=number, parse_constant=odd.append)
+    return value, doubled, odd
+
+
+def has_half_pair(value: Any) -> bool:
+    """Whether a string in a JSON value has half a surrogate pair."""
+    return re.search("[\ud800-\udfff]", json.dumps(value, ensure_ascii=False)) is not None

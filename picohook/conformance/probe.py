@@ -7,16 +7,14 @@ what the host did with the answer. It lets everything else pass.
 from __future__ import annotations
 
 import json
-import re
 import signal
-import sys
 import time
 from typing import TYPE_CHECKING, Any
 
 from ..errors import PicohookError
 from ..wire import words
 from .manifest import filled, load
-from .outcome import difference, shown
+from .outcome import difference, has_half_pair, shown, strictly
 from .probe_streams import Streams
 from .report import FAIL, PASS, SKIP, UNTRIED, Report, Result, save
 
@@ -30,7 +28,6 @@ UNTIL_FULL = 20.0
 
 KILLED = "the host ended the probe before it was seen"
 
-_HALF_PAIR = re.compile("[\ud800-\udfff]")
 _TYPES = {"string": str, "integer": int, "boolean": bool, "array": list, "object": dict}
 
 
@@ -52,7 +49,7 @@ class ScriptedCall:
 class Probe:
     """Checks one host, and answers it."""
 
-    def __init__(self, streams: Streams, path: str | None, hold: float | None = None) -> None:
+    def __init__(self, streams: Streams, path: str, hold: float | None = None) -> None:
         self.manifest = load("host")
         self._acts = {
             one.vector["probe"]["name"]: (one.id, one.vector["probe"]["seconds"] if hold is None else hold)
@@ -268,11 +265,6 @@ class Probe:
             self._check("HOST-END-1", not signalled, "it sent SIGTERM while the input was open")
         self._save(complete=True)
 
-    def report(self, *, complete: bool) -> Report:
-        """Returns the results so far."""
-        results = [self._result(one, complete=complete) for one in self.manifest.requirements]
-        return Report(self.manifest, self.host, results, complete)
-
     def save_news(self) -> None:
         """Save the report at the start, which discards that of an earlier host, and whenever it has news.
 
@@ -284,12 +276,12 @@ class Probe:
             self._save(complete=self._acting in self._seen)
 
     def _save(self, *, complete: bool) -> None:
-        if self._path:
-            report = self.report(complete=complete).wire()
-            try:
-                save(self._path, json.dumps(report, indent=1).encode() + b"\n")
-            except OSError as error:
-                raise PicohookError(f"{self._path} cannot be written: {error.strerror}") from None
+        results = [self._result(one, complete=complete) for one in self.manifest.requirements]
+        report = Report(self.manifest, self.host, results, complete)
+        try:
+            save(self._path, json.dumps(report.wire(), indent=1).encode() + b"\n")
+        except OSError as error:
+            raise PicohookError(f"{self._path} cannot be written: {error.strerror}") from None
 
     def _result(self, one: Requirement, *, complete: bool) -> Result:
         if one.id in self._faults:
@@ -327,22 +319,14 @@ class Probe:
 
 def _parsed(line: bytes) -> tuple[dict[str, Any] | None, list[str]]:
     """Returns the object on a line, or None, and what JSON alone would allow in it."""
-    odd: list[str] = []
-
-    def build(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        if len(dict(pairs)) != len(pairs):
-            odd.append("a key is there twice")
-        return dict(pairs)
-
     try:
-        message = json.loads(line.decode(), object_pairs_hook=build, parse_constant=odd.append)
+        message, doubled, odd = strictly(line.decode())
     except (ValueError, RecursionError):
-        return None, odd
+        return None, []
     if not isinstance(message, dict):
-        return None, odd
-    if _HALF_PAIR.search(json.dumps(message, ensure_ascii=False)):
-        odd.append("half a surrogate pair")
-    return message, odd
+        return None, []
+    twice, half = ["a key is there twice"] * bool(doubled), ["half a surrogate pair"] * has_half_pair(message)
+    return message, twice + odd + half
 
 
 def _scripted(reply: Any, request_id: Any) -> bytes:
@@ -363,8 +347,8 @@ class _SignalledError(BaseException):
     pass
 
 
-def serve(path: str | None, hold: float | None = None) -> None:
-    """Run the probe on the standard streams. Write the report to the path, or without a path the failures to stderr.
+def serve(path: str, hold: float | None = None) -> None:
+    """Run the probe on the standard streams, and write the report to the path.
 
     `hold` is the number of seconds that the probe misbehaves, in place of that in the vectors. Raises `PicohookError` if the
     streams cannot be used or the report cannot be written.
@@ -391,10 +375,3 @@ def serve(path: str | None, hold: float | None = None) -> None:
         raise PicohookError(f"standard input or output cannot be used: {error.strerror}") from None
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the report is written first
     probe.end(signalled=signalled)
-    if not path:
-        report = probe.report(complete=True)
-        for result in report.results:
-            if result.status == FAIL:
-                sys.stderr.write(f"{result.requirement.id} {result.requirement.level}: {result.said}\n")
-        unseen = report.count(SKIP) + report.count(UNTRIED)
-        sys.stderr.write(f"{report.count(PASS)} hold, {report.count(FAIL)} do not, {unseen} were not seen\n")

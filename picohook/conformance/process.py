@@ -1,7 +1,7 @@
 """A process of the hook, with its whole input and output, byte by byte.
 
 It does not share the host's code, because the kit has to see mistakes that the host tolerates. It is blocking code with
-deadlines. Only one thread uses a `HookProcess`, but any thread can kill it.
+deadlines.
 """
 
 from __future__ import annotations
@@ -10,9 +10,7 @@ import contextlib
 import errno
 import json
 import os
-import select
 import signal
-import subprocess
 import time
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,16 +19,14 @@ from typing import TYPE_CHECKING, Any, Self
 from ..errors import HookCrashedError, PicohookError
 from ..model.spec import HookSpec
 from ..process.plan import plan
-from ..protocol.hints import hint_of_id, hint_of_line, number_meant
+from ..protocol.hints import TEXT_ID, hint_of_line
 from ..protocol.raw_line import RawLine, RawLineSplitter
-from ..wire.platforms import exit_descriptor
+from ..wire.pipes import Started
 from ..wire.text import escape, last_words
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
-CHUNK = 1 << 16
-STDERR_TAIL = 2000
 SHOWN_TAIL = 300
 """The most characters of stderr that a failure shows."""
 LISTEN = 0.5
@@ -66,7 +62,6 @@ class HookProcess:
         self.lines: list[OutputLine] = []
         self.sent: list[Any] = []
         """The ids of all messages that were written to it."""
-        self.stderr = b""
         self.raw: list[RawLine] = []
         """Every line in both directions, in order."""
         self._to_it = RawLineSplitter("hook", self.raw.append, sent=True)
@@ -81,34 +76,16 @@ class HookProcess:
         """Whether further output is ignored."""
         self._unended = bytearray()
         try:
-            self._process = subprocess.Popen(  # noqa: S603 - running the user's command is the point
-                command,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                bufsize=0,
-                start_new_session=True,
-            )
+            self._hook = Started(command, self._take)
         except (OSError, ValueError) as error:
             raise PicohookError(f"{command[0]!r} cannot be started: {_why(command, error)}") from None
-        streams = self._process.stdin, self._process.stdout, self._process.stderr
-        self._stdin, self._stdout, self._stderr = (stream.fileno() for stream in streams if stream is not None)
-        for fd in (self._stdin, self._stdout, self._stderr):
-            os.set_blocking(fd, False)
-        # It tells of the end even while a grandchild keeps the output open.
-        self._exit = exit_descriptor(self._process)
-        self._open = {self._stdin, self._stdout, self._stderr, self._exit}
+        self._pipes = self._hook.pipes
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.kill()
-        self._process.wait()
-        for stream in (self._process.stdin, self._process.stdout, self._process.stderr):
-            if stream is not None:
-                stream.close()
-        os.close(self._exit)
+        self._hook.close()
 
     def call_lines(self, name: str) -> None:
         """Set the name that the raw lines have from here on."""
@@ -116,52 +93,34 @@ class HookProcess:
 
     # Writing.
 
-    def kill(self) -> None:
-        """Kill the hook's process group. Any thread may call this at any time."""
-        with contextlib.suppress(OSError):
-            os.killpg(self._process.pid, signal.SIGKILL)  # it is not reaped yet, so the pid is still its own
-
     def write(self, data: bytes) -> None:
         """Write these bytes, and read meanwhile. A closed input is not an error here: the next check fails then."""
-        left = memoryview(data)
         self._first = self._first or data
-
-        def written() -> bool:
-            nonlocal left
-            try:
-                while left and self._stdin in self._open:
-                    count = os.write(self._stdin, left)
-                    self._note(self._to_it, left[:count])
-                    left = left[count:]
-            except BlockingIOError:
-                return False
-            except OSError:
-                self._open.discard(self._stdin)
-            return True
-
-        self._until(written, self.timeout, writing=True)
+        if not self._hook.stdin.closed:
+            self._note(self._to_it, data)
+            with contextlib.suppress(BrokenPipeError):
+                self._pipes.write(data, self.timeout)
 
     def close(self) -> None:
         """Close the hook's standard input."""
-        if self._stdin in self._open and self._process.stdin is not None:
-            self._open.discard(self._stdin)
-            self._process.stdin.close()
+        self._hook.stdin.close()
 
     def signal(self, name: str) -> None:
         """Send a signal to the hook itself, and not to its children."""
-        self._process.send_signal(signal.Signals[f"SIG{name}"])  # which does nothing once it has ended
+        if self._hook.wait(0) is None:
+            os.kill(self._hook.process.pid, signal.Signals[f"SIG{name}"])
 
     # Reading.
 
     def reply(self, request_id: int) -> dict[str, Any] | None:
         """Returns the first answer with this id; None if the hook ends or the timeout passes without one."""
-        self._until(lambda: request_id in self._answers, self.timeout)
+        self._pipes.until(lambda: request_id in self._answers, self.timeout)
         return self._answers.get(request_id)
 
     def finish(self) -> None:
         """Close its input, and read its output to the end or until the grace has passed."""
         self.close()
-        self._until(lambda: False, self.grace)
+        self._pipes.until(lambda: False, self.grace)
         for lines in (self._to_it, self._from_it):
             lines.close()
         if self._unended:
@@ -170,14 +129,15 @@ class HookProcess:
 
     def ended(self) -> int | None:
         """Returns its exit code, as in `subprocess`; None if it does not end within the grace."""
-        self._until(lambda: False, self.grace, to_end=True)
-        return self._process.poll()
+        started = time.monotonic()
+        self._pipes.until(lambda: False, self.grace)  # to the end: a child of the hook may keep the output open
+        return self._hook.wait(started + self.grace - time.monotonic())
 
     @property
     def silence(self) -> str:
         """Returns the reason why it does not answer."""
         silent = not (self.lines or self._unended)
-        if self._stdout in self._open:
+        if not self._pipes.over and self._hook.wait(0) is None:
             hint = "" if silent else self._hint("it gives no answer")
             return hint or self._why_silent(wrote_nothing=silent)
         code = self.ended()
@@ -186,10 +146,10 @@ class HookProcess:
             how += (
                 " and wrote nothing: does it call app.run(), or read its input in a loop?" if silent else self._hint()
             )
-        said = last_words(self.stderr.decode("utf-8", "backslashreplace"), SHOWN_TAIL)
+        said = last_words(self._hook.stderr, SHOWN_TAIL)
         return f"{how}: {escape(said)}" if said else how
 
-    def _note(self, lines: RawLineSplitter, data: bytes | memoryview) -> None:
+    def _note(self, lines: RawLineSplitter, data: bytes) -> None:
         if not self._probing:
             lines.take(data)
 
@@ -203,11 +163,11 @@ class HookProcess:
         try:
             if wrote_nothing:
                 self.write(self._first * (FILLING // len(self._first)))
-                self._until(heard, LISTEN)
+                self._pipes.until(heard, LISTEN)
                 if heard():
                     return "it buffers its answers: flush standard output after each one"
             self.close()
-            self._until(heard, LISTEN)
+            self._pipes.until(heard, LISTEN)
             if not heard():
                 return "it runs, and writes nothing"
             way_out = "answer each line as it comes, and do not read to the end first"
@@ -225,48 +185,12 @@ class HookProcess:
             if message is None or not {"id", "method"} & message.keys():
                 hint = hint_of_line(line.data)
             else:
-                hint = hint_of_id(message.get("id")) if number_meant(message.get("id")) is not None else ""
+                hint = TEXT_ID if isinstance(message.get("id"), str) else ""
             if hint:
                 return f"{before}: {hint}"
         return ""
 
-    # The one loop.
-
-    def _until(self, done: Callable[[], bool], seconds: float, *, writing: bool = False, to_end: bool = False) -> None:
-        """Read until `done` is true, the output ends (with `to_end`, the process), or the time has passed."""
-        deadline = time.monotonic() + seconds
-        while not done() and (self._stdout in self._open or (to_end and self._exit in self._open)):
-            poll = select.poll()
-            for fd in self._open - {self._stdin}:
-                poll.register(fd, select.POLLIN)
-            if writing and self._stdin in self._open:
-                poll.register(self._stdin, select.POLLOUT)
-            ready = {fd for fd, _ in poll.poll(max(0.0, deadline - time.monotonic()) * 1000)}
-            if not ready:
-                return
-            for fd in ready & {self._stdout, self._stderr}:
-                self._read(fd)
-            if self._exit in ready:  # a grandchild may hold its pipes open: they are read as far as they go
-                for fd in self._open & {self._stdout, self._stderr}:
-                    while self._read(fd):
-                        pass
-                self._open.clear()
-
-    def _read(self, fd: int) -> bool:
-        """Read a pipe once. Returns whether there was something to read."""
-        try:
-            data = os.read(fd, CHUNK)
-        except BlockingIOError:
-            return False
-        if not data:
-            self._open.discard(fd)
-        self._take(fd, data)
-        return bool(data)
-
-    def _take(self, fd: int, data: bytes) -> None:
-        if fd == self._stderr:
-            self.stderr = (self.stderr + data)[-STDERR_TAIL:]
-            return
+    def _take(self, data: bytes) -> None:
         if self._over:
             return
         self._note(self._from_it, data)

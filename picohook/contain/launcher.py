@@ -1,4 +1,4 @@
-"""The host's side of a launcher (`launcher_program.py`) and of the processes that it starts."""
+"""The host's side of a launcher (`launcher_program.py`), and of the processes that its keepers (`keeper.py`) start."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import errno
 import fcntl
 import marshal
 import os
+import select
 import signal
 import socket
 import struct
@@ -23,14 +24,12 @@ from .launcher_start import (
     CLOSE_WAIT,
     TierUnavailableError,
     check_available,
-    end_abandoned,
-    new_mark,
     reap,
     start_launcher,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from ..observe.log import Log
     from ..process.plan import Plan
@@ -50,17 +49,19 @@ class Launcher:
     def __init__(self, reactor: Reactor, log: Log, tier: str) -> None:
         self.gone = False
         self.tier = tier
+        self.log = log
         self._owner = os.getpid()
         self._reactor = reactor
-        self._log = log
         self._ids = count(1)
         self.processes: dict[int, LaunchedProcess] = {}
+        self.groups: set[str] = set()
+        """Control groups that could not be removed with their hook, because the launcher was killed."""
         self._starts = anyio.Semaphore(STARTS_AT_ONCE, fast_acquire=True)
         self._ready_by = reactor.now() + READY_WAIT
         self._decided = anyio.Event()
         self._unable: TierUnavailableError | None = None
         self._ended = anyio.Event()
-        check_available(tier)
+        check_available()
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
             with theirs:
@@ -77,7 +78,9 @@ class Launcher:
                 launcher._receive()  # noqa: SLF001 - itself
 
         # Only the event loop holds this function. If it is freed before the launcher has ended, the loop was closed.
-        self._abandoned = weakref.finalize(readable, end_abandoned, self._socket, self._pidfd, os.getpid())
+        self._abandoned = weakref.finalize(
+            readable, _end_abandoned, self._socket, self._pidfd, os.getpid(), self.processes
+        )
         reactor.on_readable(self._socket.fileno(), readable)
 
     async def ready(self, deadline: float) -> None:
@@ -97,25 +100,18 @@ class Launcher:
         self, plan: Plan, streams: Streams, deadline: float, rows: Sequence[limits.Row] = (), group: str = ""
     ) -> LaunchedProcess:
         """Start a process as `Spawner.spawn` does, with resource limits and a control group."""
-        mark = 0 if self.tier == "namespace" else new_mark()
-        request = _request(plan, mark, rows, group)
+        request = _request(plan, rows, group)
+        descriptors = streams if plan.program is None else (*streams, plan.program.descriptor)
         async with self._starts:
-            number = next(self._ids)
-            process = self.processes[number] = LaunchedProcess(self, self._reactor, number, mark, group)
-            try:
-                descriptors = streams if plan.program is None else (*streams, plan.program.descriptor)
-                self._request_start(number, request, descriptors)
-            except OSError:
-                del self.processes[number]
-                raise
+            process = LaunchedProcess(self, self._reactor, next(self._ids), group)
+            process.request_start(request, descriptors)
             try:
                 failure = await process.begun.wait(deadline)
+                if failure is not None:
+                    raise failure
             except BaseException:
-                # This kills the launcher, too, if it waits for a file system that holds the program.
                 await stop_in_steps(process, process.over, [])
                 raise
-        if failure is not None:
-            raise failure
         return process
 
     async def aclose(self) -> None:
@@ -131,15 +127,30 @@ class Launcher:
                 self.kill()
                 with anyio.move_on_after(KILL_WAIT):
                     await self._ended.wait()
+        for process in list(self.processes.values()):
+            process.is_over()
+        for group in self.groups:
+            limits.remove(group)
 
-    def tell(self, text: str) -> None:
-        """Send a message, if the launcher still runs."""
-        with suppress(OSError):
-            self._send(text)
+    def send(self, text: str, fd: int | None = None) -> None:
+        """Send it a message, and maybe a descriptor. Raises `OSError`."""
+        if not self.is_ours():
+            raise _launcher_ended()
+        try:
+            _send(self._socket, text, () if fd is None else (fd,))
+        except BlockingIOError:  # it has not read thousands of messages
+            self.kill()
+            raise
+        except OSError as error:
+            raise _launcher_ended() if error.errno == errno.EPIPE else OSError(errno.EAGAIN, error.strerror) from None
+
+    def is_ours(self) -> bool:
+        """Whether it serves this process, which may be a fork of its host."""
+        return not self.gone and os.getpid() == self._owner
 
     def is_deaf(self) -> bool:
         """Whether it has unread messages."""
-        if self.gone or os.getpid() != self._owner:
+        if not self.is_ours():
             return False
         unread = fcntl.ioctl(self._socket.fileno(), termios.TIOCOUTQ, bytes(4))
         return unread != bytes(4)
@@ -149,61 +160,26 @@ class Launcher:
         if os.getpid() == self._owner:
             kill_pidfd(self._pidfd)
 
-    def _request_start(self, number: int, request: dict[str, Any], descriptors: tuple[int, ...]) -> None:
-        file = os.memfd_create("picohook request")
-        try:
-            os.write(file, marshal.dumps(request))
-            self._send(f"spawn {number}", (file, *descriptors))
-        finally:
-            os.close(file)
-
-    def _send(self, text: str, fds: tuple[int, ...] = ()) -> None:
-        if self.gone or os.getpid() != self._owner:
-            raise _launcher_ended()
-        rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, struct.pack(f"{len(fds)}i", *fds))] if fds else []
-        try:
-            self._socket.sendmsg([text.encode()], rights)
-        except BlockingIOError:  # it has not read thousands of messages
-            self.kill()
-            raise
-        except OSError as error:
-            raise _launcher_ended() if error.errno == errno.EPIPE else OSError(errno.EAGAIN, error.strerror) from None
-
     def _receive(self) -> None:
-        while not self.gone and os.getpid() == self._owner:
+        while self.is_ours():
             try:
-                # Not recv_fds, which drops the flag: every process that is started would inherit the descriptors.
-                data, rights, _, _ = self._socket.recvmsg(MESSAGE, socket.CMSG_SPACE(4), socket.MSG_CMSG_CLOEXEC)
+                data = self._socket.recv(MESSAGE)
             except BlockingIOError:
                 return
             except OSError:
-                data, rights = b"", []
-            if not data:
+                data = b""
+            verb, _, rest = data.decode("utf-8", "replace").partition(" ")
+            if verb == "over":
+                number, failure = map(int, rest.split())
+                self.processes[number].is_over(failure)
+            elif verb:
+                if verb == "unable":
+                    self._unable = TierUnavailableError(rest, lasting=True)
+                elif rest:
+                    self.log.info("containment", tier=self.tier, note=rest)
+                self._decided.set()
+            else:
                 self._lost()
-                return
-            fds = [fd for _, _, part in rights for (fd,) in struct.iter_unpack("i", part)]
-            for line in data.decode("utf-8", "replace").split("\n"):
-                self._line_received(line, fds)
-
-    def _line_received(self, text: str, fds: list[int]) -> None:
-        verb, _, rest = text.partition(" ")
-        if verb in {"ready", "unable"}:
-            if verb == "unable":
-                self._unable = TierUnavailableError(rest, lasting=True)
-            elif rest.strip():
-                self._log.info("containment", tier=self.tier, note=rest.strip())
-            self._decided.set()
-            return
-        number, *values = rest.split()
-        process = self.processes[int(number)]
-        if verb == "started":
-            process.has_begun(int(values[0]), fds[0] if fds else -1)
-        elif verb == "failed":
-            process.has_failed(_error(int(values[0]), values[1]))
-        elif verb == "ended":
-            process.has_ended(int(values[0]))
-            if values[1] != "0":
-                self._log.error("processes of a hook survived SIGKILL", pid=process.pid, count=int(values[1]))
 
     def _lost(self) -> None:
         """Handle its end: it ended by itself, or was killed."""
@@ -211,7 +187,7 @@ class Launcher:
             self._unable = TierUnavailableError("the launcher ended at its start")
             self._decided.set()
         if self._unable is None:
-            self._log.error("the launcher ended: its hooks end too, and are started again by another one", pid=self.pid)
+            self.log.error("the launcher ended: its hooks end too, and are started again by another one", pid=self.pid)
         self._leave()
 
     def _leave(self) -> None:
@@ -221,7 +197,7 @@ class Launcher:
         self._socket.close()
         self._reactor.on_readable(self._pidfd, self._reap)
         for process in list(self.processes.values()):
-            process.was_orphaned()
+            process.is_orphaned()
 
     def _reap(self) -> None:
         self._reactor.release(self._pidfd)
@@ -231,22 +207,44 @@ class Launcher:
 
 
 class LaunchedProcess:
-    """A process that a launcher has started or is about to start."""
+    """A process that a keeper has started or is about to start."""
 
-    def __init__(self, launcher: Launcher, reactor: Reactor, number: int, mark: int, group: str) -> None:
+    def __init__(self, launcher: Launcher, reactor: Reactor, number: int, group: str) -> None:
         self.pid = 0
         self.tier = launcher.tier
         self.exit_code: int | None = None
         self.begun: Waiter = reactor.waiter()
         """Settled with None when it has started, or with the error if it could not."""
         self.over = anyio.Event()
+        """Set when none of its processes is left."""
         self._launcher = launcher
         self._reactor = reactor
         self._number = number
-        self._mark = mark
         self._group = group
-        self._pidfd = -1
+        self.socket: socket.socket | None = None
+        self._keeper_ended = False
+        self._failure: OSError | None = None
         self._callback: Callable[[], None] | None = None
+
+    def request_start(self, request: dict[str, Any], descriptors: tuple[int, ...]) -> None:
+        """Ask the launcher for a keeper, and the keeper for a start with these descriptors. Raises `OSError`."""
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            try:
+                file = os.memfd_create("picohook request")
+                try:
+                    os.write(file, marshal.dumps(request))
+                    _send(ours, "start", (file, *descriptors))
+                finally:
+                    os.close(file)
+                self._launcher.send(f"spawn {self._number} {self._group}", theirs.fileno())
+            except BaseException:
+                ours.close()
+                raise
+        ours.setblocking(False)
+        self.socket = ours
+        self._launcher.processes[self._number] = self
+        self._reactor.on_readable(ours.fileno(), self._receive)
 
     def when_ended(self, callback: Callable[[], None]) -> None:
         if self.over.is_set():
@@ -255,60 +253,116 @@ class LaunchedProcess:
             self._callback = callback
 
     def signal(self, number: int) -> None:
-        if not self.over.is_set():
-            self._launcher.tell(f"signal {self._number} {number:d}")
+        if self.socket is not None and self._launcher.is_ours():
+            with suppress(OSError):  # the keeper has ended
+                _send(self.socket, f"{number:d}")
 
     def kill_launcher(self) -> None:
-        """Kill the launcher if it does not react. If it reacts, the process is stuck in the kernel."""
-        if not self.over.is_set() and self._launcher.is_deaf():
+        """Kill its keeper; the launcher, if that does not react."""
+        if self._launcher.is_deaf():
             self._launcher.kill()
+        elif not self.over.is_set():
+            with suppress(OSError):
+                self._launcher.send(f"kill {self._number} ")
 
-    def has_begun(self, pid: int, pidfd: int) -> None:
-        """Note that its program runs."""
-        self.pid, self._pidfd = pid, pidfd
-        self.begun.settle(None)
-
-    def has_failed(self, error: OSError) -> None:
-        """Note that it could not be started."""
-        self.begun.settle(error)
-        self._end()
-
-    def has_ended(self, code: int) -> None:
-        """Note that it ended, and that none of its processes is left."""
-        self.exit_code = code
-        self._end()
+    def is_over(self, failure: int = 0) -> None:
+        """Note that none of its processes is left, or with an errno that it has no keeper."""
+        while self._receive():
+            pass
+        if self.socket is None:
+            return
+        self._reactor.release(self.socket.fileno())
+        self.socket.close()
+        self.socket = None
+        if self.exit_code is None and self.pid:
+            self.exit_code = -signal.SIGKILL
+        self.begun.settle(_error(failure, "spawn") if failure else self._failure or _launcher_ended())
+        del self._launcher.processes[self._number]
+        limits.remove(self._group)
+        if self._launcher.gone:  # in a namespace, some processes may be ending still
+            self._launcher.groups.add(self._group)
+        self.over.set()
         callback, self._callback = self._callback, None  # the callback holds this object
         if callback is not None:
             callback()
 
-    def was_orphaned(self) -> None:
-        """Kill the process, because its launcher is gone. In a namespace the kernel kills it."""
-        if self._mark:
-            from .sweep import kill_marked  # rarely needed
+    def is_orphaned(self) -> None:
+        """Note that the launcher is gone. Its keepers end with it."""
+        if self._keeper_ended:
+            self.is_over()
+        elif self.pid and self.socket is not None:
+            self._reactor.on_readable(self.socket.fileno(), self._receive)
 
-            kill_marked({self._mark})
-        if self._pidfd < 0:
-            self.has_failed(_launcher_ended())
-        else:
-            kill_pidfd(self._pidfd)
-            self._reactor.on_readable(self._pidfd, self._is_dead)
+    def _receive(self) -> bool:
+        """Receive one message of the keeper. Returns whether there was one."""
+        if self.socket is None or self._keeper_ended:
+            return False
+        try:
+            # Not recv_fds, which drops the flag: every process that is started would inherit the descriptors.
+            data, rights, _, _ = self.socket.recvmsg(MESSAGE, socket.CMSG_SPACE(4), socket.MSG_CMSG_CLOEXEC)
+        except BlockingIOError:
+            return False
+        except OSError:
+            data, rights = b"", []
+        fds = [fd for _, _, part in rights for (fd,) in struct.iter_unpack("i", part)]
+        with suppress(ValueError, LookupError, OverflowError, OSError):  # a hook can write what its keeper can
+            self._told(data.decode("utf-8", "replace").split(), fds)
+        for fd in fds:
+            os.close(fd)
+        if not data:
+            self._keeper_ended = True
+            self._reactor.release(self.socket.fileno())
+            if self._launcher.gone:
+                self.is_over()
+        return bool(data)
 
-    def _is_dead(self) -> None:
-        self._reactor.release(self._pidfd)
-        # Its exit code is known only if the host adopted the orphan and can reap it.
-        self.has_ended(reap(self._pidfd, -signal.SIGKILL))
-        limits.remove(self._group)
+    def _told(self, words: list[str], fds: list[int]) -> None:
+        match words:
+            case ["started"]:
+                failure: OSError | None = _error(errno.EMFILE, "spawn")
+                with suppress(LookupError, OSError, StopIteration):  # no descriptor is free, or a hook wrote this
+                    self.pid, failure = _pid_of(fds[0]), None
+                    if self.socket is not None and not self._launcher.gone:
+                        self._reactor.release(self.socket.fileno())  # the launcher says when it is over
+                self.begun.settle(failure)
+            case ["failed", number, step]:
+                self._failure = _error(int(number), step)
+            case ["ended", code, left]:
+                self.exit_code = int(code)
+                if left != "0":
+                    self._launcher.log.error("processes of a hook survived SIGKILL", pid=self.pid, count=int(left))
 
-    def _end(self) -> None:
-        if self._pidfd >= 0:
-            os.close(self._pidfd)
-            self._pidfd = -1
-        self._launcher.processes.pop(self._number, None)
-        self.over.set()
+
+def _end_abandoned(control: socket.socket, pidfd: int, owner: int, processes: Mapping[int, LaunchedProcess]) -> None:
+    """Stop a launcher whose event loop was closed. Only the process `owner` does so, not its forks."""
+    if os.getpid() != owner:
+        return
+    control.close()
+    for process in processes.values():
+        if process.socket is not None:
+            process.socket.close()
+    poll = select.poll()
+    poll.register(pidfd, select.POLLIN)
+    if not poll.poll(CLOSE_WAIT * 1000):
+        kill_pidfd(pidfd)
+        poll.poll(KILL_WAIT * 1000)
+    reap(pidfd)
+    os.close(pidfd)
 
 
-def _request(plan: Plan, mark: int, rows: Sequence[limits.Row], group: str) -> dict[str, Any]:
-    """The request for a launcher. Raises `ValueError` for an argument or variable that no process can have."""
+def _send(through: socket.socket, text: str, fds: tuple[int, ...] = ()) -> None:
+    rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, struct.pack(f"{len(fds)}i", *fds))] if fds else []
+    through.sendmsg([text.encode()], rights)
+
+
+def _pid_of(pidfd: int) -> int:
+    """The number of a pidfd's process in the namespace of this one."""
+    with open(f"/proc/self/fdinfo/{pidfd}") as file:
+        return next(int(line.split()[1]) for line in file if line.startswith("Pid:"))
+
+
+def _request(plan: Plan, rows: Sequence[limits.Row], group: str) -> dict[str, Any]:
+    """The request for a keeper. Raises `ValueError` for an argument or variable that no process can have."""
     argv = [os.fsencode(argument) for argument in plan.argv]
     env = {os.fsencode(name): os.fsencode(value) for name, value in plan.env.items()}
     if any(b"\0" in text for text in (*argv, *env, *env.values())):
@@ -323,7 +377,6 @@ def _request(plan: Plan, mark: int, rows: Sequence[limits.Row], group: str) -> d
         "argv": argv,
         "env": env,
         "cwd": None if cwd is None else os.fsencode(cwd),
-        "mark": mark,
         "limits": list(rows),
         "cgroup": group,
         "by_descriptor": plan.program is not None,

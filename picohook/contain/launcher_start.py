@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import fcntl
 import os
-import resource
-import secrets
-import select
 import signal
 import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from ..process.kill import KILL_WAIT, kill_pidfd
 from ..wire.platforms import launchers_lack
 
 if TYPE_CHECKING:
@@ -21,13 +17,12 @@ if TYPE_CHECKING:
 PACKAGES = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PROGRAM = "import sys; sys.path.append(sys.argv[3]); from contain.launcher_program import main; main()"
 """The program of a launcher. It imports compiled files, because a script would be compiled at each start."""
-CONTROL, RLIMIT_LOCKS = 3, 10  # as in `launcher_program` and `syscalls`, which the host does not load
+CONTROL = 3  # as in `keeper`, which the host does not load
 KEPT = ("LD_LIBRARY_PATH",)
 """The only variables that a launcher gets. As root, hooks can read its environment: the first process of their namespace is a
 copy of it."""
 CLOSE_WAIT = 5.0
 """Seconds that a launcher may take to kill the remaining processes, and end."""
-MARK_LEAST, MARK_MOST = 1 << 32, 1 << 62
 
 
 class TierUnavailableError(Exception):
@@ -39,14 +34,12 @@ class TierUnavailableError(Exception):
         """Whether the machine is the cause, so that another try would fail too."""
 
 
-def check_available(tier: str) -> None:
-    """Raises `TierUnavailableError` if a launcher with this tier cannot run here."""
+def check_available() -> None:
+    """Raises `TierUnavailableError` if a launcher cannot run here."""
     if why := launchers_lack():
         raise TierUnavailableError(why)
     if not sys.executable or getattr(sys, "frozen", False) or "py" not in os.path.basename(sys.executable).lower():
         raise TierUnavailableError("the launcher needs a Python to run it, and this program is not one")
-    if tier == "sweep":
-        new_mark()
 
 
 def start_launcher(theirs: socket.socket, tier: str) -> tuple[int, int]:
@@ -79,35 +72,7 @@ def start_launcher(theirs: socket.socket, tier: str) -> tuple[int, int]:
         raise
 
 
-def new_mark() -> int:
-    """A random number to mark a hook with; see `sweep.py`. Raises `TierUnavailableError`."""
-    _, hard = resource.getrlimit(RLIMIT_LOCKS)
-    most = MARK_MOST if hard == resource.RLIM_INFINITY else hard  # the mark of this host, if it is itself a hook
-    if most <= 2 * MARK_LEAST:
-        raise TierUnavailableError("the limit on file locks (ulimit -x) is in use, so it cannot mark hooks")
-    return MARK_LEAST + secrets.randbelow(most - MARK_LEAST)
-
-
-def reap(pidfd: int, otherwise: int = 0) -> int:
-    """Reap a process that has ended, if it is a child of this process. Returns its exit code, or `otherwise`."""
-    try:
-        ended = os.waitid(os.P_PIDFD, pidfd, os.WEXITED | os.WNOHANG)
-    except ChildProcessError:
-        return otherwise
-    if ended is None:
-        return otherwise
-    return ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
-
-
-def end_abandoned(control: socket.socket, pidfd: int, owner: int) -> None:
-    """Stop a launcher whose event loop was closed. Only the process `owner` does so, not its forks."""
-    if os.getpid() != owner:
-        return
-    control.close()
-    poll = select.poll()
-    poll.register(pidfd, select.POLLIN)
-    if not poll.poll(CLOSE_WAIT * 1000):
-        kill_pidfd(pidfd)
-        poll.poll(KILL_WAIT * 1000)
-    reap(pidfd)
-    os.close(pidfd)
+def reap(pidfd: int) -> None:
+    """Reap a process that has ended, if it is a child of this process."""
+    with suppress(ChildProcessError):
+        os.waitid(os.P_PIDFD, pidfd, os.WEXITED | os.WNOHANG)

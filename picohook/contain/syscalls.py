@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found] # signal imports enum, which is slow
+import _socket
 import ctypes
 import os
 
@@ -9,8 +11,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-CLONE_FS, CLONE_PARENT, CLONE_NEWNS, CLONE_NEWUSER, CLONE_NEWPID = 0x200, 0x8000, 0x20000, 0x10000000, 0x20000000
-RLIMIT_LOCKS = 10
+CLONE_NEWNS, CLONE_NEWUSER, CLONE_NEWPID = 0x20000, 0x10000000, 0x20000000
+PR_SET_CHILD_SUBREAPER = 36
 TIOCNOTTY = 0x5422  # the same on nearly every architecture
 CLOSE_RANGE = 436  # the same on nearly every architecture
 HIGHEST_DESCRIPTOR = 0xFFFFFFFF
@@ -56,6 +58,20 @@ def close_from(least: int) -> None:
                     os.close(fd)
 
 
+def adopt_orphans() -> None:
+    """Be the parent of descendants whose parents have ended. Raises `OSError`."""
+    libc("prctl", PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def woken_by_children() -> _socket.socket:
+    """A socket that becomes readable when a child of this process ends. A hook cannot open it by its name in /proc."""
+    woken, waker = _socket.socketpair()
+    waker.setblocking(False)
+    _signal.signal(_signal.SIGCHLD, lambda *_: None)
+    _signal.set_wakeup_fd(waker.detach(), warn_on_full_buffer=False)
+    return woken
+
+
 def leave_terminal() -> bool:
     """Give up the controlling terminal, which the children of this process do not have then. Returns whether it has none."""
     with ignoring(OSError):
@@ -66,10 +82,3 @@ def leave_terminal() -> bool:
             os.close(terminal)
     with open("/proc/self/stat", "rb") as file:
         return file.read().rpartition(b")")[2].split()[4] == b"0"
-
-
-def remove_cgroup(cgroup: str) -> None:
-    """Remove the control group that the host made for a hook, if it made one."""
-    if cgroup:
-        with ignoring(OSError):
-            os.rmdir(cgroup)

@@ -69,9 +69,8 @@ class Containment:
         try:
             if plan.sandbox is not None:
                 prefix = await self._sandboxes.prefix(plan, spawner, deadline)
-                plan = replace(
-                    plan, argv=(*prefix, *plan.argv), program=None
-                )  # the sandbox finds the program by its path
+                # It finds the program by its path.
+                plan = replace(plan, argv=(*prefix, *plan.argv), program=None, sandbox=None)
             if isinstance(spawner, Launcher):
                 process: SpawnedProcess = await spawner.spawn(plan, streams, deadline, rows, group)
             else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import anyio
@@ -96,12 +97,16 @@ class Generation:
         """The hooks that are asked behind them about what one of them has paused."""
         for seat in self.about_pauses:
             seat.guard = True  # about a payload that was changed after the answer, it is asked again
-        self.budget = timeouts.chain
+        self.budget = math.inf if stage.approves else timeouts.chain
         """Seconds for all of them together."""
         self.running = 0
         """The number of its chains that are running."""
         self._longest = _longest(stage, seats, timeouts)
         self._over: anyio.Event | None = None
+
+    def named(self, name: str) -> tuple[Seat, ...]:
+        """The seat of one hook, or nothing if it has none here."""
+        return tuple(seat for seat in self.seats if seat.name == name)
 
     def leave(self) -> None:
         """Note that one of its chains is over."""

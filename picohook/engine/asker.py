@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
 
-from ..model.decisions import CONTINUE
 from ..model.encoded import Encoded
 from ..model.events import Event, known_kind
 from ..model.payloads import (
@@ -41,19 +39,18 @@ from ..model.stages import (
 from ..wire import words
 from .chain import Chain
 from .listener import NO_OPERATION
-from .resumed import PAUSES, Resumed, decided_by
+from .resumed import Resumed
 from .status import HostStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
+    from collections.abc import Awaitable, Callable, Coroutine, Mapping
     from typing import Unpack
 
     from ..hooks.base import Hook
     from ..model.decisions import Outcome
     from ..model.spec import Timeouts
     from ..model.stages import Stage
-    from ..model.trail import Trail, TrailEntry
-    from .arrangement import Arrangement, Service
+    from .arrangement import Arrangement, Generation, Service
     from .event_queue import EventOf
     from .lifecycle import MountedHooks
     from .listener import Operation, OperationKind
@@ -74,26 +71,23 @@ class Asker:
 
     # Asking.
 
-    async def before_llm(self, request: LLMRequest | Mapping[str, Any]) -> Outcome[LLMRequest]:
+    def before_llm(self, request: LLMRequest | Mapping[str, Any]) -> Coroutine[Any, Any, Outcome[LLMRequest]]:
         """The request to send to the model."""
-        return await self._ask(BEFORE_LLM, BEFORE_LLM.given(request))
+        return self._ask(BEFORE_LLM, request)
 
-    async def after_llm(self, response: LLMResponse | Mapping[str, Any]) -> Outcome[LLMResponse]:
+    def after_llm(self, response: LLMResponse | Mapping[str, Any]) -> Coroutine[Any, Any, Outcome[LLMResponse]]:
         """The response of the model, as hooks leave it."""
-        return await self._ask(AFTER_LLM, AFTER_LLM.given(response))
+        return self._ask(AFTER_LLM, response)
 
-    async def before_tool(
+    def before_tool(
         self, call: ToolCall | Mapping[str, Any], *, resumed: Resumed | None = None
-    ) -> Outcome[ToolCall]:
+    ) -> Coroutine[Any, Any, Outcome[ToolCall]]:
         """Whether the tool is called, and with which arguments.
 
         If a hook answers for a tool that it does not own, approvers have been asked before this outcome is returned. After a
         pause, `resumed` has the decision in place of the hook that paused. Raises `PicohookError` if it cannot be taken.
         """
-        outcome = await self._ask(BEFORE_TOOL, BEFORE_TOOL.given(call), resumed)
-        if outcome.action == words.RESPOND:
-            return await self._approved_answer(outcome)
-        return outcome
+        return self._ask(BEFORE_TOOL, call, resumed, answered=self._approved_answer)
 
     async def _approved_answer(self, outcome: Outcome[ToolCall]) -> Outcome[ToolCall]:
         """Returns the outcome with a hook's answer; if the hook does not own the tool, after approval, or the denial.
@@ -114,9 +108,9 @@ class Asker:
                     return replace(approval, stage=BEFORE_TOOL.name, trail=trail)
         return replace(outcome, trail=trail)
 
-    async def approve_tool(self, call: ToolCall | Mapping[str, Any]) -> Outcome[ToolCall]:
+    def approve_tool(self, call: ToolCall | Mapping[str, Any]) -> Coroutine[Any, Any, Outcome[ToolCall]]:
         """Whether all approvers say yes. Without approvers, the call is approved."""
-        return await self._ask(APPROVE_TOOL, APPROVE_TOOL.given(call))
+        return self._ask(APPROVE_TOOL, call)
 
     async def before_prompt(self, prompt: Prompt | Mapping[str, Any]) -> Outcome[Prompt]:
         """The user's prompt, before the agent acts on it.
@@ -124,7 +118,7 @@ class Asker:
         If a hook refuses it with feedback, the feedback becomes the prompt, and the other hooks are asked about the feedback.
         If another hook refuses that too, the turn is aborted.
         """
-        refused = await self._ask(BEFORE_PROMPT, BEFORE_PROMPT.given(prompt))
+        refused = await self._ask(BEFORE_PROMPT, prompt)
         if refused.action != words.RETRY:
             return refused
         instead = refused.payload.model_copy(update={"prompt": refused.feedback or refused.payload.prompt})
@@ -138,30 +132,29 @@ class Asker:
         whole.asked = outcome.asked  # the payload is the same object
         return whole
 
-    async def before_finish(
+    def before_finish(
         self, finish: Finish | Mapping[str, Any], *, resumed: Resumed | None = None
-    ) -> Outcome[Finish]:
+    ) -> Coroutine[Any, Any, Outcome[Finish]]:
         """Whether the turn may end with this response. `resumed` is as at `before_tool`."""
-        return await self._ask(BEFORE_FINISH, BEFORE_FINISH.given(finish), resumed)
+        return self._ask(BEFORE_FINISH, finish, resumed)
 
-    async def before_compact(self, compaction: Compaction | Mapping[str, Any]) -> Outcome[Compaction]:
+    def before_compact(self, compaction: Compaction | Mapping[str, Any]) -> Coroutine[Any, Any, Outcome[Compaction]]:
         """Whether the messages are compacted, and which ones."""
-        return await self._ask(BEFORE_COMPACT, BEFORE_COMPACT.given(compaction))
+        return self._ask(BEFORE_COMPACT, compaction)
 
-    async def after_compact(self, compaction: Compaction | Mapping[str, Any]) -> Outcome[Compaction]:
+    def after_compact(self, compaction: Compaction | Mapping[str, Any]) -> Coroutine[Any, Any, Outcome[Compaction]]:
         """The messages after they were compacted."""
-        return await self._ask(AFTER_COMPACT, AFTER_COMPACT.given(compaction))
+        return self._ask(AFTER_COMPACT, compaction)
 
-    async def after_tool(self, returned: ToolReturn | Mapping[str, Any]) -> Outcome[ToolReturn]:
+    def after_tool(self, returned: ToolReturn | Mapping[str, Any]) -> Coroutine[Any, Any, Outcome[ToolReturn]]:
         """The result of a tool call, as hooks leave it."""
-        return await self._ask(AFTER_TOOL, AFTER_TOOL.given(returned))
+        return self._ask(AFTER_TOOL, returned)
 
-    async def ask(
+    def ask(
         self, stage: str, payload: Payload | Mapping[str, Any], *, resumed: Resumed | None = None
-    ) -> Outcome[Any]:
+    ) -> Coroutine[Any, Any, Outcome[Any]]:
         """Run the chain of one stage, by its name. Approvers are not asked about a hook's answer for a tool."""
-        row = STAGES[stage]
-        return await self._ask(row, row.given(payload), resumed)
+        return self._ask(STAGES[stage], payload, resumed)
 
     def ask_hook(
         self, name: str, stage: Stage[P], encoded: Encoded[P], *, within: float = math.inf
@@ -172,24 +165,26 @@ class Asker:
     async def _ask(
         self,
         stage: Stage[P],
-        payload: P,
+        given: P | Mapping[str, Any],
         resumed: Resumed | None = None,
         *,
+        answered: Callable[[Outcome[P]], Awaitable[Outcome[P]]] | None = None,
         only: str | None = None,
         encoded: Encoded[P] | None = None,
         within: float = math.inf,
     ) -> Outcome[P]:
-        """Run the chain of one stage with the hooks that are asked now, and show it to the listeners."""
+        """Run the chain of one stage with the hooks that are asked now, and show it to the listeners.
+
+        An outcome with a hook's own answer is passed through `answered`.
+        """
+        payload = stage.given(given)
         arrangement, listeners = self._arrangement, self._listeners
         clock = arrangement.require_here().now
         generation = arrangement.generations[stage.name]
-        seats = generation.seats
-        if only is not None:
-            seats = tuple([seat for seat in seats if seat.name == only])
+        seats = generation.seats if only is None else generation.named(only)
         decided: tuple[Seat, ...] = ()
         if resumed is not None:
-            runs_tool = partial(self._runs_tool, payload)
-            seats, decided = resumed.seats(stage, seats, generation.about_pauses, arrangement.by_name, runs_tool)
+            seats, decided = resumed.seats(stage, seats, arrangement.by_name)
         account = None
         if listeners.all:
             account = listeners.begin(stage, payload)
@@ -200,10 +195,10 @@ class Asker:
         try:
             if encoded is None or account is not None or (seats and seats[0].guard):
                 encoded = Encoded(payload)
-            end = clock() + (within if stage.approves else min(generation.budget, within))
+            end = clock() + (generation.budget if generation.budget < within else within)  # noqa: FURB136 - min() takes longer
             chain = Chain(stage, encoded, clock, end, account)
-            if only is None and (stage.approves or stage is BEFORE_LLM):
-                self._complete(cast("Any", chain))
+            if only is None and (stage.approves or stage is BEFORE_LLM or generation.about_pauses):
+                self._complete(chain, generation)
             outcome = await chain.run(seats, decided)
         except BaseException as error:
             if account is not None:
@@ -215,47 +210,19 @@ class Asker:
             account.concluded(outcome)
         if listeners.on_change:
             listeners.changed(replace(outcome, payload=deep_copy(outcome.payload), result=deep_copy(outcome.result)))
-        if resumed is not None or (outcome.action == words.PAUSE and only is None):
-            outcome = await self._answered(outcome, stage, payload, resumed or Resumed())
+        if resumed is not None:
+            resumed.require_taken(outcome)
+        if answered is not None and outcome.action == words.RESPOND:
+            outcome = await answered(outcome)
         return outcome
 
-    def _complete(self, chain: Chain[Any]) -> None:
-        """Give a chain of approvers the parts that may answer instead, and one of before_llm the owners of tools."""
+    def _complete(self, chain: Chain[Any], generation: Generation) -> None:
+        """Give a chain the parts that answer in place of approvers, the hooks that answer pauses, and the tools' owners."""
+        chain.about_pauses, chain.owners = generation.about_pauses, self._arrangement.owners
         if chain.stage.approves:
             chain.answering = self._mounted.parts.answering
-        else:
-            self._arrangement.owners.offered(chain.first)
-            chain.on_edit = self._arrangement.owners.edited
-
-    async def _answered(self, paused: Outcome[P], stage: Stage[P], payload: P, resumed: Resumed) -> Outcome[P]:
-        """The outcome; if it is a pause, once the hooks that answer pauses have answered. The others are asked before them.
-
-        A pause that none of them answers stays a pause.
-        """
-        resumed.require_taken(paused)
-        about_pauses = {seat.name for seat in self._arrangement.generations[stage.name].about_pauses}
-        if paused.action != words.PAUSE or not about_pauses or paused.hook in about_pauses:
-            return paused
-        decided = decided_by(paused, payload, self._arrangement.hooks, resumed.skip)
-        pauses = (*resumed.pauses, paused.reason)
-        token = PAUSES.set(pauses)
-        try:
-            outcome = await self._ask(stage, paused.payload, Resumed(paused.hook, CONTINUE, decided, pauses))
-        finally:
-            PAUSES.reset(token)
-        if outcome.action in (words.CONTINUE, words.MODIFY, words.RESPOND):
-            answer = next((one for one in reversed(outcome.trail) if _is_answer(one, about_pauses)), None)
-            if answer is None or (outcome.action == words.RESPOND and _changed_since(answer, outcome.trail)):
-                return replace(paused, trail=paused.trail + outcome.trail)
-        changed = outcome.action == words.CONTINUE and outcome.payload is not payload
-        action = words.MODIFY if changed else outcome.action
-        whole = replace(outcome, action=action, trail=paused.trail + outcome.trail)
-        whole.asked = outcome.asked  # the payload is the same object
-        return whole
-
-    def _runs_tool(self, payload: Payload, seat: Seat) -> bool:
-        """Whether a hook may run the tool of a call itself, in place of an answer."""
-        return isinstance(payload, ToolCall) and self._arrangement.owners.owns(seat.name, payload)
+        elif chain.stage is BEFORE_LLM:
+            chain.owners.offered(chain.first)
 
     def operation(self, kind: OperationKind, payload: Payload) -> Operation:
         """Begin a turn, a model call or a tool call, for the listeners that see them."""
@@ -296,7 +263,7 @@ class Asker:
         hooks = tuple(hook.status() for hook in self.hooks)
         held = self._mounted.containment
         tier, lacks = (None, {}) if held is None else (held.tier, dict(held.unable))
-        return HostStatus(hooks, tier or "none", self._mounted.log.failures, lacks)
+        return HostStatus(hooks, tier or "none", self._mounted.log.failures, lacks, self._mounted.parts.status())
 
     @property
     def timeouts(self) -> Timeouts:
@@ -335,8 +302,8 @@ class Asker:
         for dialect in {hook.spec.events for hook in hooks if not hook.in_process}:
             event.line(dialect)  # encoded now, to raise the caller's mistake: a payload without a JSON form
         if listeners.all:
-            listeners.show("happened", event)
-        if hooks or listeners.all:
+            listeners.show("happened", event, hooks)
+        if hooks:
             self._mounted.events.put(event, hooks)
 
     async def emit_and_wait(self, kind: str, payload: Mapping[str, Any] | None = None, **of: Unpack[EventOf]) -> None:
@@ -366,13 +333,3 @@ class Asker:
         async with anyio.create_task_group() as tasks:
             for hook in self._arrangement.audiences[known_kind(kind)]:
                 tasks.start_soon(wait_for, hook)
-
-
-def _is_answer(entry: TrailEntry, about_pauses: Collection[str]) -> bool:
-    return entry.hook in about_pauses and bool(entry.action) and entry.failure is None
-
-
-def _changed_since(answer: TrailEntry, trail: Trail) -> bool:
-    """Whether a hook changed the payload after this answer, which is then not about what another hook answered."""
-    later = next(index for index, entry in enumerate(trail) if entry is answer) + 1
-    return any(entry.action == words.MODIFY for entry in trail[later:])

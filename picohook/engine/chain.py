@@ -5,33 +5,34 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import anyio
 
 from ..errors import HookTimeoutError, PicohookError
 from ..hooks.base import Question
 from ..model import failure_policy
-from ..model.decisions import CONTINUE, Approve, Asked, Continue, Deny, Modify, Outcome, Retry
+from ..model.decisions import CONTINUE, Approve, Asked, Continue, Deny, Modify, Outcome, Pause, Retry
 from ..model.encoded import CHANGED
 from ..model.payloads import Payload
 from ..model.spec import SYSTEM_SHARE
 from ..model.trail import TrailEntry
 from ..wire import words
 from .apply_decision import apply
-from .trail import entry_of, not_asked
+from .seat import entry_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ..hooks.base import Hook
     from ..model.encoded import Encoded
-    from ..model.payloads import ToolCall
     from ..model.stages import Stage
     from ..model.trail import OutcomeAction
     from .listener import Account
     from .part import Part
     from .seat import Seat
+    from .tool_ownership import Ownership
 
 P = TypeVar("P", bound=Payload)
 
@@ -42,6 +43,8 @@ ANSWERS_WITHIN = 5.0
 """Seconds in which a part has to answer in place of approvers."""
 _PASSES = (Continue, Modify)
 """The decisions after which the next hook is asked."""
+_ALLOWS = frozenset({words.CONTINUE, words.MODIFY, words.RESPOND})
+"""The outcomes that a pause must not have without an answer."""
 
 
 class Chain(Generic[P]):
@@ -49,6 +52,15 @@ class Chain(Generic[P]):
 
     It knows nothing of mounting, sessions and processes: it is given seats in order, and a clock.
     """
+
+    about_pauses: Sequence[Seat] = ()
+    """The hooks that answer pauses."""
+    owners: Ownership | None = None
+    """Knows which hooks may run the tool of a call, and is told of edits."""
+    pauses: tuple[str, ...] = ()
+    """The reasons of the pauses so far."""
+    paused: tuple[str, Asked[P]] | None = None
+    """The first hook that paused, and its decision."""
 
     def __init__(
         self,
@@ -71,9 +83,7 @@ class Chain(Generic[P]):
         """Sees each question and answer, for listeners."""
         self.answering: Sequence[Part] = ()
         """The parts that may answer in place of approvers."""
-        self.on_edit: Callable[[Hook, P, P], None] | None = None
-        """Is called with the hook and the payload before and after each edit."""
-        self.guards: list[tuple[Seat, P | None]] = []
+        self.guards: dict[Seat, P | None] = {}
         """Each guard, and the payload that it saw; None if it saw none."""
         self.trail: list[TrailEntry] = []
 
@@ -87,7 +97,7 @@ class Chain(Generic[P]):
         if self.stage.approves:
             return await self._approve(seats)
         for seat in decided:
-            self.guards.append((seat, self.first))
+            self.guards[seat] = self.first
         for seat in seats:
             if seat.shadow:
                 self.trail.append(self._beside(seat))
@@ -98,22 +108,48 @@ class Chain(Generic[P]):
                 self.trail.append(asked.entry)
                 if seat.waits_for_person:
                     self.end += asked.entry.duration
-                if asked.encoded is not self.encoded and self.on_edit is not None:
-                    self.on_edit(seat.hook, self.encoded.payload, asked.encoded.payload)
+                if asked.encoded is not self.encoded and self.owners is not None:
+                    self.owners.edited(seat.hook, self.encoded.payload, asked.encoded.payload)
                 if asked.decision is not CONTINUE and not isinstance(asked.decision, _PASSES):
+                    if self.about_pauses and isinstance(asked.decision, Pause):
+                        return await self._after_pause(seat, asked, seats)
                     return self.outcome(seat.name, asked)
                 self.encoded = asked.encoded
                 seen = asked.encoded.payload
             else:
-                self.trail.append(not_asked(self.stage, seat))
+                self.trail.append(seat.not_asked(self.stage.name))
             if seat.guard:
-                self.guards.append((seat, seen))
+                self.guards[seat] = seen
         return await self._ask_guards() if self.guards else self.outcome()
+
+    async def _after_pause(self, seat: Seat, asked: Asked[P], seats: Sequence[Seat]) -> Outcome[P]:
+        """Go on after a pause with the hooks behind it and those that answer pauses. Returns the outcome.
+
+        Those are asked after the others, but before the first that may run the tool itself. Without an answer about the payload
+        of the outcome, the first pause stays.
+        """
+        about, owners, payload = self.about_pauses, self.owners, self.encoded.payload
+        if seat in about:
+            return self.outcome(seat.name, asked)
+        self.pauses = (*self.pauses, asked.decision.reason)
+        name, first = self.paused = self.paused or (seat.name, asked)
+        if seat.guard:
+            self.guards[seat] = payload
+        left = [one for one in seats[seats.index(seat) + 1 :] if one not in about] if seat in seats else []
+        at = next((index for index, one in enumerate(left) if owners and owners.owns(one.name, payload)), len(left))
+        outcome = await self.run([*left[:at], *about, *left[at:]])
+        if outcome.action not in _ALLOWS:
+            return outcome
+        last = {entry.hook: entry for entry in self.trail if not entry.skipped}
+        answers = [one for one in about if one.name in last and last[one.name].failure is None]
+        if any(one.name == outcome.hook or self.guards[one] is self.encoded.payload for one in answers):
+            return outcome
+        return self.outcome(name, replace(first, encoded=self.encoded))
 
     def _beside(self, seat: Seat) -> TrailEntry:
         """Ask a hook in shadow, and do not wait. Returns its entry in the trail."""
-        if not seat.wants(self.encoded.payload):
-            return not_asked(self.stage, seat)
+        if seat.filter is not None and not seat.wants(self.encoded.payload):
+            return seat.not_asked(self.stage.name)
         return seat.hook.beside(self.stage, self.encoded, None if self.account is None else self.account.would)
 
     async def ask(self, seat: Seat, end: float, final: bool = False) -> Asked[P]:  # noqa: FBT001, FBT002 - for every question
@@ -132,7 +168,7 @@ class Chain(Generic[P]):
             deadline, limit = begun + seat.timeout, begun + seat.longest
             if limit > end or seat.fallback is not None:
                 deadline, limit = seat.deadlines(begun, end)
-            question = Question(stage, encoded, deadline, limit, begun, retries)
+            question = Question(stage, encoded, deadline, limit, begun, retries, self.pauses)
             error = result = failure = answer = None
             try:
                 if begun >= end:
@@ -227,7 +263,7 @@ class Chain(Generic[P]):
             else:
                 why = NOT_WAITED_FOR if seat in approvers else NOT_NEEDED
                 left_out = TrailEntry(seat.name, "", error=why)
-                self.trail.append(left_out if seat in wanting else not_asked(self.stage, seat))
+                self.trail.append(left_out if seat in wanting else seat.not_asked(self.stage.name))
         if denied and early is not None:
             return self.outcome(early.entry.hook, early, approved=False)
         for seat in approvers:
@@ -236,45 +272,45 @@ class Chain(Generic[P]):
                 return self.outcome(seat.name, asked, approved=False)
         approved = len(answers) == len(approvers)
         if approved and self.answering:
-            self._pass_on([(seat.hook, answers[seat.name].entry) for seat in approvers])
+            await self._pass_on([(seat.hook, answers[seat.name].entry) for seat in approvers])
         outcome = self.outcome(approved=approved)
         if early is not None:
             outcome.hook, outcome.reason = early.entry.hook, early.decision.reason
         return outcome
 
-    def _pass_on(self, yeses: Sequence[tuple[Hook, TrailEntry]]) -> None:
+    async def _pass_on(self, yeses: Sequence[tuple[Hook, TrailEntry]]) -> None:
         """Give the parts the grants of approvers, all of whom have said yes."""
         grants = [(hook, entry) for hook, entry in yeses if entry.grant is not None]
-        if not grants or not self.encoded.intact:
-            return
-        for part in self.answering:
-            try:
-                part.granted(cast("ToolCall", self.encoded.deep_copy().payload), grants)
-            except Exception as error:
-                self.trail.append(TrailEntry(_name(part), "", 0.0, failure_policy.describe(error)))
+        if grants and self.encoded.intact:
+            for part in self.answering:
+                await self._told(part, part.granted, grants)
 
     async def _early_answer(self, wanting: Sequence[Seat]) -> Asked[P] | None:
         """Returns the first answer of a part in place of approvers. None if no part answers about the call as it is now."""
         approvers = [seat.hook for seat in wanting if not seat.guard]
         for part in self.answering:
-            began, name = self.clock(), _name(part)
-            try:
-                decision: Any = part.answer(cast("ToolCall", self.encoded.deep_copy().payload), approvers)
-                if hasattr(decision, "__await__"):  # else without a scope, which takes a third of such a chain's time
-                    with anyio.fail_after(ANSWERS_WITHIN):
-                        decision = await decision
-                if decision is None:
-                    continue
-                if not isinstance(decision, Approve | Deny):
-                    raise TypeError(f"a part answers with Approve, Deny or None, not {decision!r}")
-                if not self.encoded.intact:
-                    raise PicohookError(CHANGED)
-            except Exception as error:
-                self.trail.append(TrailEntry(name, "", self.clock() - began, failure_policy.describe(error)))
-                continue
-            self.trail.append(entry_of(name, decision, self.clock() - began, None, None, retries=0))
-            return Asked(decision, self.encoded, self.trail[-1], None, None)
+            began = self.clock()
+            if (decision := await self._told(part, part.answer, approvers)) is not None:
+                self.trail.append(entry_of(_name(part), decision, self.clock() - began, None, None, retries=0))
+                return Asked(decision, self.encoded, self.trail[-1], None, None)
         return None
+
+    async def _told(self, part: Part, method: Callable[..., Any], more: Any) -> Approve | Deny | None:
+        """Call a part's method with a copy of the call. Returns its answer. Its error is in the trail, and counts as None."""
+        began = self.clock()
+        try:
+            answer: Any = method(self.encoded.deep_copy().payload, more)
+            if hasattr(answer, "__await__"):
+                with anyio.fail_after(ANSWERS_WITHIN):
+                    answer = await answer
+                if answer is not None and not self.encoded.intact:  # meanwhile other code ran
+                    raise PicohookError(CHANGED)
+            if isinstance(answer, Approve | Deny | None):
+                return answer
+            raise TypeError(f"a part answers with Approve, Deny or None, not {answer!r}")
+        except Exception as error:
+            self.trail.append(TrailEntry(_name(part), "", self.clock() - began, failure_policy.describe(error)))
+            return None
 
     async def _ask_at_once(self, approvers: Sequence[Seat]) -> dict[str, Asked[P]]:
         """Returns the answers by hook name, without those that came after a denial."""
@@ -295,20 +331,19 @@ class Chain(Generic[P]):
 
     async def _ask_guards(self) -> Outcome[P]:
         """Ask guards again if they saw another payload, the system's last, so that they cannot take the others' time."""
-        for seat, seen in sorted(self.guards, key=_is_system):
-            if seen is not self.encoded.payload and seat.wants(self.encoded.payload):
+        for seat in sorted(self.guards, key=lambda guard: guard.is_system):
+            if self.guards[seat] is not self.encoded.payload and seat.wants(self.encoded.payload):
+                self.guards[seat] = self.encoded.payload
                 asked = await self.ask(seat, NEVER if seat.waits_for_person else self.end, True)
                 self.trail.append(asked.entry)
                 if seat.waits_for_person:
                     self.end += asked.entry.duration
                 if not isinstance(asked.decision, _PASSES):
+                    if self.about_pauses and isinstance(asked.decision, Pause):
+                        return await self._after_pause(seat, asked, ())
                     return self.outcome(seat.name, asked)
         return self.outcome() if self.encoded.intact else self.outcome(refusal=CHANGED)
 
 
 def _name(part: Part) -> str:
     return part.name or type(part).__name__
-
-
-def _is_system(guard: tuple[Seat, object]) -> bool:
-    return guard[0].is_system

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from ..errors import PicohookError
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from ..transport.reactor import Reactor
     from .listener import Listener
     from .part import Part
-    from .status import HostStatus, Reloaded
+    from .status import Reloaded
 
 
 class Settings(TypedDict, total=False):
@@ -105,9 +104,9 @@ class Engine(Asker):
     def _new_spawner(self, reactor: Reactor, log: Log) -> HostSpawner:
         """Returns the object that starts the processes of this host."""
         del log
-        from ..process.group import PlainSpawner
+        from ..process.group import GroupSpawner
 
-        return PlainSpawner(reactor)
+        return GroupSpawner(reactor)
 
     async def _begin(self, mounted_hooks: MountedHooks, hooks: list[Hook]) -> None:
         """Mount the hooks that the host was made with, and wait until each can serve or has failed to start."""
@@ -138,16 +137,15 @@ class Engine(Asker):
         if a hook has the name already, `ConfigError` if this host cannot mount it, and `HookCrashedError` if it is `required`
         and does not start.
         """
-        await self._mounted.add(_as_hook(_in_session_layer(hook)))
+        made = _as_hook(hook)
+        if made.spec.layer is None:
+            made.spec = made.spec.model_copy(update={"layer": "session"})
+        await self._mounted.add(made)
 
     async def unmount(self, name: str) -> None:
         """Take a hook out of every chain at once, then stop it. Its calls in flight fail. Raises `PicohookError` without it."""
         self._mounted.require_here()
         await self._mounted.unmount(self._mounted.find(name).name)
-
-    async def reload(self) -> Reloaded:
-        """Read the configuration again. Raises `PicohookError` for a host without one."""
-        raise PicohookError("only a running host that was made by `Host.from_config` can be reloaded")
 
     def reset(self, name: str) -> None:
         """Start a hook again after it was given up (FAILED). Raises `PicohookError` if the hook is no process."""
@@ -165,9 +163,6 @@ class Engine(Asker):
         if not isinstance(hook, ProcessHook):
             raise PicohookError(f"hook {name!r} is not a process, and cannot be started again")
         return hook
-
-    def status(self) -> HostStatus:
-        return replace(super().status(), parts=self.parts.status())
 
     @property
     def log(self) -> Log:
@@ -196,16 +191,4 @@ def _as_hook(given: Hook | HookSpec) -> Hook:
         return made
     if not hasattr(given, "spec"):
         raise PicohookError(f"hooks are a list of HookSpec and Hook objects, and {given!r} is neither")
-    return given
-
-
-def _in_session_layer(given: Hook | HookSpec) -> Hook | HookSpec:
-    """The hook or spec, in the layer `session` unless it names another."""
-    spec = given if isinstance(given, HookSpec) else given.spec
-    if spec.layer is not None:
-        return given
-    placed = spec.model_copy(update={"layer": "session"})
-    if isinstance(given, HookSpec):
-        return placed
-    given.spec = placed
     return given

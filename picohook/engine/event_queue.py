@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from ..model.events import Event
     from ..model.payloads import Meta, Payload
     from ..transport.reactor import Reactor
-    from .listener import Listeners
 
 MOST_WAITING = 1024
 """Events that may wait for the event loop's next round. A hook's own queue holds as many."""
@@ -34,9 +33,8 @@ class EventOf(TypedDict, total=False):
 class EventQueue:
     """Hands events on in the event loop's next round, so that `emit` costs its caller very little."""
 
-    def __init__(self, reactor: Reactor, listeners: Listeners) -> None:
+    def __init__(self, reactor: Reactor) -> None:
         self._reactor = reactor
-        self._listeners = listeners
         self._waiting: list[tuple[Event, Sequence[Hook]]] = []
 
     def put(self, event: Event, hooks: Sequence[Hook]) -> None:
@@ -50,7 +48,6 @@ class EventQueue:
         """Hand on all waiting events now. If a hook's `notify` raises, the event is dropped and counted as a failure."""
         waiting, self._waiting = self._waiting, []
         for event, hooks in waiting:
-            self._listeners.show("told", event, hooks)
             for hook in hooks:
                 try:
                     hook.notify(event if hook.takes_bytes else event.deep_copy())

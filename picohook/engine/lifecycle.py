@@ -85,7 +85,7 @@ class MountedHooks(Arrangement):
         """
         self._reactor = current_reactor()
         _running.add(self)
-        self.events = EventQueue(self._reactor, self.listeners)
+        self.events = EventQueue(self._reactor)
         self.containment = spawner(self._reactor, self.log)
         has_approver = weakref.WeakMethod(self.has_approver)  # no hook keeps this object alive
         self._site = HostServices(
@@ -163,8 +163,9 @@ class MountedHooks(Arrangement):
         """The event loop. Raises `PicohookError` unless the host runs."""
         if self._reactor is None:
             raise PicohookError("the host is not running: use it inside `async with`")
+        if self.inherited:
+            raise PicohookError("the host runs in the process that forked this one: make a new host after the fork")
         if self._closed:
-            self.require_own()
             raise PicohookError("the host is closed: use it inside its `async with`, and make another one afterwards")
         return self._reactor
 
@@ -175,11 +176,6 @@ class MountedHooks(Arrangement):
             reactor = self.require_open()
             self.require_loop()
         return reactor
-
-    def require_own(self) -> None:
-        """Raise `PicohookError` in a child that was forked while the host ran."""
-        if self.inherited:
-            raise PicohookError("the host runs in the process that forked this one: make a new host after the fork")
 
     def require_loop(self) -> None:
         """Raise `PicohookError` unless the host was entered in the current event loop."""

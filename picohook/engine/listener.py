@@ -119,11 +119,8 @@ class Listener:
     def operation(self, kind: OperationKind, payload: Payload) -> Operation | None:
         """A turn, a model call or a tool call begins. Returns an operation to see its work, or None."""
 
-    def happened(self, event: Event) -> None:
-        """An event was emitted. No hook has it yet."""
-
-    def told(self, event: Event, hooks: Sequence[Hook]) -> None:
-        """An event was passed to these hooks."""
+    def happened(self, event: Event, hooks: Sequence[Hook]) -> None:
+        """An event was emitted. These hooks are told next, and none has it yet."""
 
     def proved(self, proof: Proof) -> None:
         """Hooks were asked about a harmful call, as a proof of life. `begin` is not called for such a chain."""
@@ -199,7 +196,7 @@ class Listeners:
         seen = [one for one in begun if one is not None and one is not _FAILED]
         return Operations(seen, self._safely) if seen else NO_OPERATION
 
-    def show(self, method: Literal["happened", "told", "proved"], *seen: Any) -> None:
+    def show(self, method: Literal["happened", "proved"], *seen: Any) -> None:
         for listener in self.all:
             self._safely(getattr(listener, method), *seen)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import heapq
 from graphlib import CycleError, TopologicalSorter
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from ..errors import ConfigError, Problem
-from ..model.spec import OF_SESSION
+from ..model.spec import OF_SESSION, Layer
 from ..model.stages import STAGES
 from ..wire import words
 from ..wire.did_you_mean import nearest
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from ..model.spec import HookSpec, Timeouts
     from ..model.stages import Stage
 
-LAYERS = ("builtin", "system", "user", "project", "session")
+LAYERS = get_args(Layer)
 """Asked in this order."""
 
 
 def layer(hook: Hook) -> str:
-    """The layer that a hook belongs to."""
-    return hook.spec.layer or ("builtin" if hook.in_process else "user")
+    """The layer that a hook belongs to: without one of its own, `user` for a program, and for a hook of a file."""
+    return hook.spec.layer or ("builtin" if hook.in_process and not hook.spec.source else "user")
 
 
 def _place(hook: Hook) -> tuple[int, int, bool]:
@@ -82,13 +82,8 @@ def _check_after(hook: Hook, by_name: dict[str, Hook]) -> Iterable[Problem]:
             near = nearest(other, by_name)
             yield _problem(hook.spec, f"there is no hook {other!r}", f'did you mean "{near}"?' if near else "")
         elif _place(by_name[other]) > _place(hook):
-            later = layer(by_name[other])
-            where = (
-                f"the later layer {later}"
-                if later != layer(hook)
-                else f"an inner project: {by_name[other].spec.source}"
-            )
-            yield _problem(hook.spec, f"{other!r} is in {where}", "move one of them")
+            where = f"in the layer {layer(by_name[other])}: {by_name[other].spec.source or '(code)'}"
+            yield _problem(hook.spec, f"{other!r} is asked later, {where}", "move one of them")
 
 
 def _check_fallback(hook: Hook, by_name: dict[str, Hook]) -> Iterable[Problem]:

@@ -46,8 +46,11 @@ class Part:
         any case, also about an approved call. An error, or no answer within five seconds, counts as None and is in the trail.
         """
 
-    def granted(self, call: ToolCall, grants: Sequence[tuple[Hook, TrailEntry]]) -> None:
-        """All approvers said yes to this call, and these hooks gave a grant with it. It is in their entries of the trail."""
+    async def granted(self, call: ToolCall, grants: Sequence[tuple[Hook, TrailEntry]]) -> None:
+        """All approvers said yes to this call, and these hooks gave a grant with it. It is in their entries of the trail.
+
+        An error, or no end within five seconds, is in the trail. The call is approved in any case.
+        """
 
     def follow(self, tables: Sequence[Any]) -> None:
         """A reload has read these tables: those of all files, in the order of their layers."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,17 +14,13 @@ from ..wire import words
 from .seat import Seat
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from ..hooks.base import Hook
     from ..model.decisions import Decision, Outcome
     from ..model.payloads import Payload
     from ..model.stages import Stage
     from .arrangement import Mounted
-
-
-PAUSES: ContextVar[tuple[str, ...]] = ContextVar("PAUSES", default=())
-"""The reasons of the pauses that a hook which answers pauses is asked about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +33,6 @@ class Resumed:
     """The decision in its place."""
     skip: Collection[str] = ()
     """The hooks that have decided. They are not asked again."""
-    pauses: tuple[str, ...] = ()
-    """The reasons of the pauses about which hooks are asked that answer them."""
 
     def require_allowed(self, stage: Stage[Any]) -> None:
         """Raise `PicohookError` if the stage does not allow the decision."""
@@ -55,22 +48,11 @@ class Resumed:
             raise PicohookError(f"the answer for hook {self.hook} cannot be taken: {error}")
 
     def seats(
-        self,
-        stage: Stage[Any],
-        seats: Sequence[Seat],
-        about_pauses: Sequence[Seat],
-        mounted: Mapping[str, Mounted],
-        runs_tool: Callable[[Seat], bool],
+        self, stage: Stage[Any], seats: Sequence[Seat], mounted: Mapping[str, Mounted]
     ) -> tuple[tuple[Seat, ...], tuple[Seat, ...]]:
-        """Returns the seats that are still asked, and the guards that have decided already. Raises as `require_allowed`.
-
-        Those that answer pauses come last, but before the first hook that may run the tool itself when it is asked.
-        """
+        """Returns the seats that are still asked, and the guards that have decided already. Raises as `require_allowed`."""
         self.require_allowed(stage)
         left = tuple(seat for seat in seats if seat.name not in self.skip and seat.name != self.hook)
-        if self.pauses:
-            at = next((index for index, seat in enumerate(left) if runs_tool(seat)), len(left))
-            left = (*left[:at], *about_pauses, *left[at:])
         guards = tuple(seat for seat in seats if seat.guard and (seat.name in self.skip or seat.name == self.hook))
         if not self.hook:
             return left, guards
@@ -85,8 +67,15 @@ def decided_by(
 ) -> frozenset[str]:
     """Returns the hooks that have decided about this payload, and those that had decided `before`.
 
-    If a pause came before guards were asked about a changed payload, their decision no longer counts.
+    Pauses before the one of the outcome are answered: all, if it is no pause. If a pause came before guards were asked about
+    a changed payload, their decision no longer counts.
     """
-    asked = {entry.hook for entry in outcome.trail if not entry.skipped and entry.action != words.PAUSE}
-    changed = outcome.action == words.PAUSE and outcome.payload is not payload
-    return frozenset({*before, *asked} - {hook.name for hook in hooks if changed and hook.spec.guard})
+    paused = outcome.action == words.PAUSE
+    asked = set(before)
+    is_answered = True
+    for entry in outcome.trail:
+        is_answered = is_answered and not (paused and entry.hook == outcome.hook)
+        if not entry.skipped and (is_answered or entry.action != words.PAUSE):
+            asked.add(entry.hook)
+    changed = paused and outcome.payload is not payload
+    return frozenset(asked - {hook.name for hook in hooks if changed and hook.spec.guard})

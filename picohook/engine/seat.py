@@ -1,16 +1,18 @@
-"""A seat: one hook in the chain of one stage, with its timeout and its filter."""
+"""A seat: one hook in the chain of one stage, with its timeout and its filter; and its entries in the trail."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ..model.decisions import CONTINUE, Approve, Deny
+from ..model.trail import TrailEntry
 from ..wire import words
 
 if TYPE_CHECKING:
     from ..hooks.base import Hook
+    from ..model.decisions import Decision
     from ..model.filters import Filter
     from ..model.payloads import Payload
-    from ..model.trail import TrailEntry
 
 KEPT_FOR_FALLBACK = 0.25
 """The share of a hook's time that is kept for its fallback."""
@@ -66,17 +68,42 @@ class Seat:
         return deadline - kept, limit - kept
 
     def count(self, stage: str, entry: TrailEntry, now: float) -> None:
-        figures, failures = self.hook.metrics.stages[stage], self.hook.failures
-        figures.record(entry.duration, entry.action, entry.failure, entry.retries)
-        if entry.error is None and not entry.degraded:
-            if failures.failing:
+        failures = self.hook.failures
+        self.hook.metrics.stages[stage].record(entry)
+        if entry.error is None:
+            if failures.failing and not entry.degraded:
                 failures.answered(stage, now)
-            if entry.action != words.DENY:
-                return  # as nearly always
         elif entry.failure is None and not entry.degraded:
-            failures.add(stage, "edit", str(entry.error), entry.action, now)
-        figures.record_rare(entry)
+            failures.add(stage, "edit", entry.error, entry.action, now)
 
     def wants(self, payload: Payload) -> bool:
         """Whether the hook is asked about this payload."""
         return self.filter is None or self.filter.matches(payload)
+
+    def not_asked(self, stage: str) -> TrailEntry:
+        """The entry of a hook whose filter does not match. Counts it as skipped."""
+        self.hook.metrics.stages[stage].skipped += 1
+        return TrailEntry(self.name, "", skipped=True)
+
+
+def entry_of(
+    name: str,
+    decision: Decision,
+    duration: float,
+    error: str | None,
+    failure: str | None,
+    *,
+    retries: int,
+    degraded: str = "",
+) -> TrailEntry:
+    """Returns the entry of a hook or part. `failure` is the kind of its failure, for which `decision` was taken."""
+    # By position: an object made by keywords costs twice as much.
+    if decision is CONTINUE and error is None and not (retries or degraded):
+        return TrailEntry(name, words.CONTINUE, duration)  # as nearly always
+    entry = TrailEntry(name, decision.action, duration, error, decision.notes, retries)
+    entry.reason, entry.failure, entry.degraded = "" if failure else decision.reason, failure, degraded
+    if isinstance(decision, Deny):
+        entry.severity = decision.severity
+    elif isinstance(decision, Approve) and not degraded:
+        entry.grant = decision.grant
+    return entry

@@ -6,11 +6,13 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from ..model.payloads import LLMRequest, ToolCall
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from ..hooks.base import Hook
-    from ..model.payloads import LLMRequest, ToolCall
+    from ..model.payloads import Payload
 
 SESSIONS = 1024
 """Sessions that are remembered. The least recently used is forgotten first, and its hooks need approval again."""
@@ -55,15 +57,20 @@ class Ownership:
         if names or request.meta.session_key in self._sessions:
             self._session(request.meta.session_key).offered |= names
 
-    def edited(self, hook: Hook, before: LLMRequest, after: LLMRequest) -> None:
-        """Note a hook's edit of the request: the hook claims the tools that it added."""
+    def edited(self, hook: Hook, before: Payload, after: Payload) -> None:
+        """Note a hook's edit. Of a request, the hook claims the tools that it added."""
+        if not (isinstance(before, LLMRequest) and isinstance(after, LLMRequest)):
+            return
         for name in tool_names(after.tools) - tool_names(before.tools):
             self._session(before.meta.session_key).claims.setdefault(name, set()).add(hook.name)
 
     def forget(self, session_key: str) -> None:
         self._sessions.pop(session_key, None)
 
-    def owns(self, hook: str, call: ToolCall) -> bool:
+    def owns(self, hook: str, call: Payload) -> bool:
+        """Whether the hook may answer this call without approval."""
+        if not isinstance(call, ToolCall):
+            return False
         provided = self._provided.get(call.tool, set())
         if hook in provided:
             return True

@@ -39,7 +39,7 @@ class UsedPausesFile:
 
     def use(self, pause: str, until: float) -> bool:
         """See `UsedPauses.use`. Raises `OSError` or `PicohookError` if the file cannot be used."""
-        path = self._path or _default()
+        path = self._path or place_of_state("used-pauses.json")
         with written_files.place(path, own=True, make=0o700) as place:
             used, forgotten = _read(place.read(), path)
             now = time.time()
@@ -52,15 +52,14 @@ class UsedPausesFile:
         return True
 
 
-def _default() -> str:
-    import platformdirs  # only for a turn that is resumed
+def place_of_state(name: str) -> str:
+    """The path of a file or directory with this user's state. Raises `PicohookError` if the user has no place for it."""
+    import platformdirs  # only for a turn that is resumed, and for approvals
 
     directory = platformdirs.user_state_dir("picohook")
     if not os.path.isabs(directory):  # it would lie in the working directory, whose files are not the user's own
-        raise PicohookError(
-            "the file of used pauses cannot be found: XDG_STATE_HOME or HOME does not name a whole path"
-        )
-    return os.path.join(directory, "used-pauses.json")
+        raise PicohookError(f"there is no place for {name}: XDG_STATE_HOME or HOME does not name a whole path")
+    return os.path.join(directory, name)
 
 
 def _read(data: bytes | None, path: Any) -> tuple[dict[str, float], float]:

@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import anyio
 
+from ..errors import HookTimeoutError
 from ..model.payloads import Payload
 from ..observe.failure_log import FailureLog
 from ..observe.metrics import HookMetrics
 from ..process.spawn import ProcessServices
-from .time_limit import TimeLimit
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
+    from types import TracebackType
 
     from ..errors import HookError, Problem
     from ..model.decisions import Decision
@@ -28,6 +29,26 @@ if TYPE_CHECKING:
 P = TypeVar("P", bound=Payload)
 Q = TypeVar("Q")
 S = TypeVar("S")
+
+
+class TimeLimit:
+    """Cancels its block at the deadline, and then raises `HookTimeoutError`."""
+
+    __slots__ = ("_scope", "_why")
+
+    def __init__(self, deadline: float, why: str = "", scope: type[anyio.CancelScope] = anyio.CancelScope) -> None:
+        """`why` is another message than the usual one. `scope` is the event loop's own class, which is made sooner."""
+        self._scope = scope(deadline=deadline)
+        self._why = why
+
+    def __enter__(self) -> None:
+        self._scope.__enter__()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._scope.__exit__(kind, error, trace) and self._scope.cancelled_caught:
+            raise HookTimeoutError(self._why) from None
 
 
 @dataclass(slots=True)
@@ -45,6 +66,8 @@ class Question(Generic[P]):
     """The time when the hook was asked."""
     retries: int = 0
     """The number of times that the hook was asked before, and failed."""
+    pauses: tuple[str, ...] = ()
+    """The reasons of the pauses in this chain, for a hook that answers pauses."""
     _own: Encoded[P] | None = None
 
     @property

@@ -21,8 +21,8 @@ from ..transport.event_loop import is_cancellation
 from ..transport.reactor import timed
 from ..wire import words
 from ..wire.text import explain
+from .base import TimeLimit
 from .queued_events import QueuedEventsHook
-from .time_limit import TimeLimit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from ..model import failure_policy
+from ..model.trail import TrailEntry
 from ..wire import words
 from .base import Hook
 
@@ -93,7 +94,8 @@ class QueuedEventsHook(Hook):
             else:
                 self.failures.answered(words.OBSERVE, now())
             break
-        self.metrics.stages[words.OBSERVE].record(now() - begun, "", cause, retries)
+        entry = TrailEntry(self.name, "", now() - begun, cause, retries=retries, failure=cause)
+        self.metrics.stages[words.OBSERVE].record(entry)
 
     @property
     def own_timeout(self) -> float:

@@ -23,6 +23,7 @@ from .. import (
     text_of,
 )
 from . import extra
+from .agent_run import settle
 
 with extra("agent-hooks"):
     from agent_hooks import Decision, Transform, Verdict, Warning as Concern
@@ -86,15 +87,13 @@ class PicohookInterceptor:
         call = _call(context, meta, context["target"])
         try:
             decided = await self._host.decide(call)
+            settled = await settle(self._host, call, decided)
         except (AbortTurnError, PausedError) as ended:
             return _verdict(ended.outcome, "", None, None)
-        if decided.result is not None:
-            return Verdict.deny(reason=f"picohook:{decided.action}", message=decided.result.for_llm)
+        if settled is not None:
+            reason = "deny_tool" if decided.result is None else decided.action
+            return Verdict.deny(reason=f"picohook:{reason}", message=settled.for_llm)
         decided.operation.ended()  # the runtime may never say what became of the call
-        if decided.call.tool != call.tool:
-            why = f"a hook replaced {call.tool} with {decided.call.tool}, which cannot be done here"
-            self._host.emit("tool_exec_skipped", {"Tool": decided.call.tool, "Reason": why}, meta=meta)
-            return Verdict.deny(reason="picohook:deny_tool", message=why)
         return _verdict(decided.outcomes[0], "$target", context["target"], decided.call.arguments)
 
     async def _post_tool_call(self, context: AgentContext, meta: Meta) -> Verdict:

@@ -5,9 +5,7 @@ from __future__ import annotations
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
-
-import anyio
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from .. import AbortTurnError, HardAbortError, PausedError, PicohookError, Session, ToolResult
 
@@ -39,6 +37,13 @@ def require_named(part: str, why: str, unguarded: Collection[str]) -> None:
     """Refuse a part of an agent that asks no hooks. Raises `PicohookError` unless `unguarded` names it."""
     if part not in unguarded:
         raise PicohookError(f"{part}: {why}: leave it out, or run it without hooks by `unguarded=[{part!r}]`")
+
+
+async def settle(host: Host, call: ToolCall, decided: DecidedCall) -> ToolResult | None:
+    """Returns the result of a call that is not made: that of hooks, or an error if a hook moved it to another tool."""
+    if decided.result is None and decided.call.tool != call.tool:
+        return await host.conclude(decided, ToolResult(for_llm=f"unknown tool {decided.call.tool}", is_error=True))
+    return decided.result
 
 
 def current_run() -> AgentRun | None:
@@ -80,7 +85,6 @@ class AgentRun:
         self._signals: tuple[type[Exception], ...] = (*signals, PausedError)
         self._open = False
         self._ending: Callable[[], Awaitable[None]] | None = None
-        self._locks: dict[tuple[str, str | None], anyio.Lock] = {}
         self._decided: dict[tuple[str, str | None], DecidedCall] = {}
         self._ahead: dict[str, tuple[ToolCall, DecidedCall]] = {}
         self.paused: dict[str, Outcome[ToolCall]] = self.parent.paused if self.parent is not None else {}
@@ -128,7 +132,6 @@ class AgentRun:
         if self.ended is not None:
             raise self.ended
         self.stopped = False
-        self._locks.clear()
         self._decided.clear()  # these were about the previous response
         self.waited.clear()
         self._forget_ahead()
@@ -173,14 +176,17 @@ class AgentRun:
 
     async def tool(
         self,
-        call: ToolCall,
-        execute: Callable[[ToolCall], Awaitable[T]],
+        shown: Callable[[], ToolCall],
+        execute: Callable[[dict[str, Any] | None], Awaitable[T]],
         show: Callable[[T], ToolResult],
         on_pause: OnPause | None = None,
         *,
         agent_id: str | None = None,
     ) -> T | ToolResult:
         """Make a tool call: before_tool, approve_tool, the tool, after_tool.
+
+        `shown` returns the call as the framework has it by now. `execute` gets the arguments of hooks, or None if they left
+        those of the framework. A call that a hook moved to another tool is an error.
 
         Returns the tool's own result, or raises its own error, if hooks left it unchanged. Otherwise returns their
         `ToolResult`. Raises `AbortTurnError`, `HardAbortError` or `PausedError` if a hook ends the run. When a framework tries
@@ -190,45 +196,44 @@ class AgentRun:
         if self.ended is not None:
             raise self.ended
         try:
+            call = shown()
             decided = await self._decide(call, on_pause, agent_id)
-            if decided.result is not None:
-                return decided.result
+            if (settled := await settle(self.host, call, decided)) is not None:
+                return settled
+            own = decided.call
             raised: Exception | None = None
             try:
                 with self.inside_tool(), decided.operation.current():
-                    returned = await execute(decided.call)
-                shown: ToolResult | Exception = show(returned)
+                    returned = await execute(None if own.arguments == shown().arguments else own.arguments)
+                result: ToolResult | Exception = show(returned)
             except self._signals as signal:
                 decided.operation.failed(signal)
-                skipped = {"Tool": decided.call.tool, "Reason": type(signal).__name__}
-                self.host.emit("tool_exec_skipped", skipped, about=decided.call)
+                self.host.emit("tool_exec_skipped", {"Tool": own.tool, "Reason": type(signal).__name__}, about=own)
                 raise
             except Exception as error:  # a tool can fail in any way
-                shown = raised = error
-            result = await self.host.conclude(decided, shown)
+                result = raised = error
+            left = await self.host.conclude(decided, result)
         except AbortTurnError as error:
             self.ended = error
             raise
         if isinstance(raised, AbortTurnError) or decided.outcomes[-1].action == "modify":
-            return result
+            return left
         if raised is not None:
             raise raised
         return returned
 
     async def _decide(self, call: ToolCall, on_pause: OnPause | None, agent_id: str | None) -> DecidedCall:
         """Returns the decision of hooks on this call. They are asked once, and again if the call has changed since."""
-        key = (call.tool_call_id or "", agent_id)
-        async with self._locks.setdefault(key, anyio.Lock()) if call.tool_call_id else anyio.Lock():
-            if agent_id is not None:
-                self.set_agent(agent_id)  # the turn reads it before anything else runs
-            identity = call.tool_call_id or ""
-            if identity in self._ahead and self._ahead[identity][0] == call:
-                _, decided = self._ahead.pop(identity)
-            else:
-                decided = await self.turn.decide(call, known=self._decided.get(key), on_pause=on_pause)
-            if call.tool_call_id:
-                self._decided[key] = decided
-            return decided
+        identity = call.tool_call_id or ""
+        if agent_id is not None:
+            self.set_agent(agent_id)  # the turn reads it before anything else runs
+        if identity in self._ahead and self._ahead[identity][0] == call:
+            _, decided = self._ahead.pop(identity)
+        else:
+            decided = await self.turn.decide(call, known=self._decided.get((identity, agent_id)), on_pause=on_pause)
+        if identity:
+            self._decided[identity, agent_id] = decided
+        return decided
 
     @contextmanager
     def inside_tool(self) -> Iterator[None]:

@@ -9,6 +9,7 @@ A pause asks the agent's own user. With `defer=True` the agent stops instead, an
 from __future__ import annotations
 
 import json
+from copy import deepcopy
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,7 @@ from .. import (
     text_of,
 )
 from . import extra
+from .agent_run import settle
 from .chat import tool_call
 
 with extra("claude-agent"):
@@ -74,8 +76,8 @@ class PicohookHooks:
         self._defer = defer
         self._answers = dict(answers or {})
         self._turns: dict[tuple[str, str], Turn] = {}
-        self._decided: dict[str, DecidedCall] = {}
-        self._given: dict[str, Input] = {}
+        self._decided: dict[str, tuple[tuple[str, str], DecidedCall]] = {}
+        """The calls that may run, by id, each with the key of its turn."""
         self._deferred: dict[tuple[str, str], str] = {}
         self._gate = Gate()
         self.pauses: dict[str, Outcome[ToolCall]] = {}
@@ -96,7 +98,7 @@ class PicohookHooks:
             own = HookMatcher(hooks=[partial(self._answer, answer)], timeout=PATIENCE, on_failure="block")
             hooks[event] = [*hooks.get(event, ()), own]
         ask_user = options.can_use_tool
-        permit = None if ask_user is None else partial(self._permit, ask_user)
+        permit = None if ask_user is None else partial(_permit, ask_user)
         return self._gate.before(replace(options, hooks=hooks, can_use_tool=permit))
 
     async def close(self) -> None:
@@ -114,17 +116,12 @@ class PicohookHooks:
     async def _end(self, key: tuple[str, str], status: str, reason: str = "") -> None:
         """End a turn. Its calls that have not run will not run."""
         self._deferred.pop(key, None)
-        for identity in [identity for identity, event in self._given.items() if _key(event) == key]:
-            del self._given[identity]
-            self._skip(identity, "the agent did not make the call")
-        await self._turns.pop(key).end(status, reason)
-
-    def _skip(self, identity: str, why: str) -> None:
-        """End a call that hooks decided on, and that does not run."""
-        decided = self._decided.pop(identity, None)
-        if decided is not None:
+        for identity in [identity for identity, (of, _) in self._decided.items() if of == key]:
+            _, decided = self._decided.pop(identity)
             decided.operation.ended()
-            self._host.emit("tool_exec_skipped", {"Tool": decided.call.tool, "Reason": why}, about=decided.call)
+            skipped = {"Tool": decided.call.tool, "Reason": "the agent did not make the call"}
+            self._host.emit("tool_exec_skipped", skipped, about=decided.call)
+        await self._turns.pop(key).end(status, reason)
 
     async def _answer(self, answer: Callable[[Input], Awaitable[Output]], event: Any, *_: Any) -> Any:
         """Answer a callback. If a hook ends the turn, or its decision has no form here, the agent stops and says why."""
@@ -186,11 +183,9 @@ class PicohookHooks:
 
     # Tools.
 
-    async def _before_tool(self, event: Input, *, permitted: bool = False) -> Output:
-        """Decide on a call. With `permitted`, the agent's user has just permitted it, which lifts every pause."""
+    async def _before_tool(self, event: Input) -> Output:
         turn = await self._turn(event)
         call, identity = self._call(event), event["tool_use_id"]
-        self._given[identity] = event
         answer = self._answers.pop(identity, None)
         if answer is False:
             self._host.emit("tool_exec_skipped", {"Tool": call.tool, "Reason": REJECTED}, about=call)
@@ -198,7 +193,7 @@ class PicohookHooks:
 
         def on_pause(outcome: Outcome[ToolCall]) -> Decision:
             nonlocal answer
-            if not permitted and not answer:
+            if not answer:
                 raise PausedError(outcome)
             answer = None  # a person's answer is for one hook
             return Continue()
@@ -210,13 +205,9 @@ class PicohookHooks:
             if answered:
                 raise
             return self._pause(event, paused.outcome)
-        if decided.result is not None:
-            return _permission(event, "deny", decided.result.for_llm)
-        if decided.call.tool != call.tool:
-            why = f"a hook replaced {call.tool} with {decided.call.tool}, and this agent takes no other tool"
-            self._host.emit("tool_exec_skipped", {"Tool": call.tool, "Reason": why}, about=call)
-            return _permission(event, "deny", why)
-        self._decided[identity] = decided
+        if (settled := await settle(self._host, call, decided)) is not None:
+            return _permission(event, "deny", settled.for_llm)
+        self._decided[identity] = _key(event), decided
         changed = decided.call.arguments != call.arguments
         return _context(turn, event, **({"updatedInput": decided.call.arguments} if changed else {}))
 
@@ -231,26 +222,6 @@ class PicohookHooks:
         self.pauses[identity] = outcome
         return _permission(event, "defer", reason)
 
-    async def _permit(
-        self, ask_user: CanUseTool, tool: str, arguments: dict[str, Any], context: ToolPermissionContext
-    ) -> PermissionResult:
-        """Ask the agent's user. If the answer changes the call, hooks are asked about the changed call."""
-        answer = await ask_user(tool, arguments, context)
-        changed = getattr(answer, "updated_input", None)
-        if changed is None or changed == arguments:
-            return answer
-        identity = context.tool_use_id or ""
-        self._skip(identity, "the agent's user changed the call")
-        if identity not in self._given:
-            return PermissionResultDeny(message="hooks were not asked about this call")
-        event = {**self._given[identity], "tool_input": changed}
-        output = await self._answer(partial(self._before_tool, permitted=True), event)
-        own = output.get("hookSpecificOutput", {})
-        if own.get("permissionDecision") is not None:
-            ends = output.get("continue_") is False
-            return PermissionResultDeny(message=own["permissionDecisionReason"], interrupt=ends)
-        return replace(answer, updated_input=own.get("updatedInput", changed))
-
     def _call(self, event: Input) -> ToolCall:
         name: str = event["tool_name"]
         return tool_call(self._names.get(name, name), event["tool_input"], event["tool_use_id"])
@@ -260,8 +231,7 @@ class PicohookHooks:
         text, edited = _text_of(event["tool_name"], event.get("tool_response"))
         failed = "error" in event
         shown = ToolResult(for_llm=str(event["error"]) if failed else text, is_error=failed)
-        self._given.pop(event["tool_use_id"], None)
-        decided = self._decided.pop(event["tool_use_id"], None)
+        _, decided = self._decided.pop(event["tool_use_id"], (None, None))
         if decided is None:  # its pause was lifted by the agent's own user
             call = self._call(event).model_copy(update={"meta": turn.meta})
             outcome = await self._host.after_tool(ToolReturn(**call.__dict__, result=shown))
@@ -276,6 +246,17 @@ class PicohookHooks:
                 f"{event['tool_name']}: a hook changed the error of this tool, and the agent takes no other error"
             )
         return _context(turn, event, updatedToolOutput=edited(left.for_llm))
+
+
+async def _permit(
+    ask_user: CanUseTool, tool: str, arguments: dict[str, Any], context: ToolPermissionContext
+) -> PermissionResult:
+    """Ask the agent's user. An answer that changes the call denies it: hooks were asked about the call as it is."""
+    answer = await ask_user(tool, deepcopy(arguments), context)
+    changed = getattr(answer, "updated_input", None)
+    if changed is None or changed == arguments:
+        return answer
+    return PermissionResultDeny(message="`can_use_tool` changed this call after hooks were asked: let a hook change it")
 
 
 def _output(event: Input, **fields: Any) -> Output:

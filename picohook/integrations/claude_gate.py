@@ -103,9 +103,7 @@ class Gate:
         return {"hooks": [{"type": "command", "command": command, "timeout": self._patience + 60}]}
 
     def _given(self, settings: dict[str, Any], options: ClaudeAgentOptions) -> str:
-        """Returns the settings as the agent gets them. What came from a file stays in one: other users see the command line."""
-        if not _is_file(options):
-            return json.dumps(settings)
+        """Returns the file of these settings, which the agent gets: other users can see the command line."""
         path = self._place / "settings.json"
         path.touch(0o600)
         path.write_text(json.dumps(settings), encoding="utf-8")
@@ -114,15 +112,11 @@ class Gate:
         return str(path)
 
 
-def _is_file(options: ClaudeAgentOptions) -> bool:
-    return not (options.settings or "{").lstrip().startswith("{")
-
-
 def _settings_of(options: ClaudeAgentOptions) -> dict[str, Any]:
     """Returns the settings of these options, which are JSON or the path of a file."""
     text = options.settings or "{}"
     try:
-        if _is_file(options):
+        if not text.lstrip().startswith("{"):
             text = (Path(options.cwd or "") / text.strip()).read_text(encoding="utf-8-sig")
         settings: dict[str, Any] = json.loads(text)
     except (OSError, ValueError) as error:

@@ -16,7 +16,7 @@ from functools import partial
 from types import MethodType
 from typing import TYPE_CHECKING, Any
 
-from .. import PicohookError, ToolResult
+from .. import Continue, PausedError, PicohookError, ToolResult
 from . import extra
 from .agent_run import AgentRun
 from .chat import added_functions, tool_call
@@ -31,7 +31,6 @@ from .google_adk_messages import (
     with_edits,
 )
 from .google_adk_parts import refuse_agent, refuse_hosted, refuse_run, refuse_tool
-from .google_adk_pauses import REJECTED, Confirmation, WaitsError
 
 with extra("google-adk"):
     from google.adk.agents import LlmAgent
@@ -50,7 +49,7 @@ if TYPE_CHECKING:
     from google.adk.models.llm_request import LlmRequest
     from google.adk.tools.tool_context import ToolContext
 
-    from .. import Host, ToolCall
+    from .. import Decision, Host, Outcome, ToolCall
 
 NAME = "picohook"
 
@@ -179,18 +178,12 @@ class _Wrapper(partial[Any]):
 
 def _wrap(owner: BaseLlm | BaseTool, name: str, wrapper: Callable[..., Any]) -> None:
     """Put a wrapper around a method of this object, in place of an earlier one. Other objects of its class stay as they are."""
-    object.__setattr__(owner, name, _Wrapper(wrapper, _unwrapped(owner, name)))
-
-
-def _unwrapped(owner: BaseLlm | BaseTool, name: str) -> Any:
-    """Returns this object's own method, without a wrapper. The wrapper of a copied object is around the original's method."""
-    own = vars(owner).get(name)
-    if not isinstance(own, _Wrapper):
-        return getattr(owner, name)
-    method = own.args[-1]
-    if getattr(method, "__self__", owner) is owner:
-        return method
-    return MethodType(getattr(type(owner), name), owner)
+    method = getattr(owner, name)
+    if isinstance(method, _Wrapper):
+        method = method.args[-1]
+        if getattr(method, "__self__", owner) is not owner:  # the object is a copy, with the wrapper of the original
+            method = MethodType(getattr(type(owner), name), owner)
+    object.__setattr__(owner, name, _Wrapper(wrapper, method))
 
 
 # The model.
@@ -253,18 +246,18 @@ async def _run_tool(
     if not isinstance(plugin, PicohookPlugin):
         return await run_async(args=args, tool_context=tool_context)
     run = plugin.run_of(tool_context)
-    call = tool_call(tool.name, args, tool_context.function_call_id)
-    confirmation = Confirmation(tool_context, can_wait=plugin.confirmations and run.parent is None)
+
+    def shown() -> ToolCall:
+        return tool_call(tool.name, args, tool_context.function_call_id)
+
+    confirmation = _Confirmation(tool_context, can_wait=plugin.confirmations and run.parent is None)
     if confirmation.rejected:
-        about = call.model_copy(update={"meta": run.turn.meta})
-        run.host.emit("tool_exec_skipped", {"Tool": call.tool, "Reason": REJECTED}, about=about)
+        about = shown().model_copy(update={"meta": run.turn.meta})
+        run.host.emit("tool_exec_skipped", {"Tool": tool.name, "Reason": REJECTED}, about=about)
         return {"error": REJECTED}
 
-    async def execute(own: ToolCall) -> Any:
-        if own.tool != call.tool:
-            return await _run_other(own, tool_context)
-        changed = args if own.arguments == call.arguments else own.arguments
-        return await run_async(args=changed, tool_context=tool_context)
+    async def execute(edited: dict[str, Any] | None) -> Any:
+        return await run_async(args=args if edited is None else edited, tool_context=tool_context)
 
     def show(result: Any) -> ToolResult:
         failed = isinstance(result, dict) and "error" in result
@@ -272,22 +265,12 @@ async def _run_tool(
 
     agent_id = plugin.agent_id_of(tool_context)
     try:
-        ended = await run.tool(call, execute, show, confirmation.on_pause, agent_id=agent_id)
-    except WaitsError as waits:
+        ended = await run.tool(shown, execute, show, confirmation.on_pause, agent_id=agent_id)
+    except _WaitsError as waits:
         return confirmation.ask(waits.outcome)
     if isinstance(ended, ToolResult):
         return {"error" if ended.is_error else "result": ended.for_llm}
     return ended
-
-
-async def _run_other(own: ToolCall, tool_context: ToolContext) -> Any:
-    """Run the tool that a hook chose, with the arguments that it chose."""
-    agent = tool_context.get_invocation_context().agent
-    tools = await agent.canonical_tools(tool_context) if isinstance(agent, LlmAgent) else []
-    other = next((tool for tool in tools if tool.name == own.tool), None)
-    if other is None:
-        return {"error": f"unknown tool {own.tool}"}
-    return await _unwrapped(other, "run_async")(args=own.arguments, tool_context=tool_context)
 
 
 class _AddedTool(BaseTool):
@@ -295,3 +278,65 @@ class _AddedTool(BaseTool):
 
     async def run_async(self, **_: Any) -> Any:
         return {"error": f"unknown tool {self.name}"}  # no hook answered the call
+
+
+# A hook's pause is a tool confirmation, in the session. So another process can continue the run.
+
+WAITS = "This call waits for a person's confirmation."
+"""The result of a call that waits, until a person has answered."""
+REJECTED = "A person rejected this call."
+PAUSE = "picohook"
+"""The key of a confirmation's payload whose value is the pause: the hook, its reason, and the call as hooks left it."""
+
+
+class _WaitsError(Exception):
+    """The call has to wait for a person, since a hook has paused it."""
+
+    def __init__(self, outcome: Outcome[ToolCall]) -> None:
+        super().__init__(outcome.reason)
+        self.outcome = outcome
+
+
+class _Confirmation:
+    """The confirmation of one call: a person's answer about a hook's pause, or the question."""
+
+    def __init__(self, tool_context: ToolContext, *, can_wait: bool) -> None:
+        """`can_wait` says whether a person can be asked. ADK asks once about a call."""
+        self._context = tool_context
+        confirmation = tool_context.tool_confirmation
+        self._answered = None if confirmation is None else _asked_pause(tool_context)
+        self._can_wait = can_wait and confirmation is None
+        self.rejected = self._answered is not None and confirmation is not None and not confirmation.confirmed
+        if self._answered is not None:
+            tool_context.tool_confirmation = None  # a tool that asks for a confirmation itself has not got this one
+
+    def on_pause(self, outcome: Outcome[ToolCall]) -> Decision:
+        """Returns the person's decision. Raises `_WaitsError` to ask the person, or `PausedError` if that is not possible."""
+        pause = _shown(outcome) | {"reason": (self._answered or {}).get("reason")}
+        if self._answered == pause:  # the same hook's pause about the same call, maybe with another reason
+            self._answered = None  # a confirmation is for one hook
+            return Continue()
+        raise _WaitsError(outcome) if self._can_wait else PausedError(outcome)
+
+    def ask(self, outcome: Outcome[ToolCall]) -> dict[str, str]:
+        """Ask the person. Returns the result of the call until then."""
+        self._context.request_confirmation(
+            hint=outcome.reason or f"{outcome.hook} asks", payload={PAUSE: _shown(outcome)}
+        )
+        self._context.actions.skip_summarization = True  # the model is asked when the call has its result
+        return {"error": WAITS}
+
+
+def _shown(outcome: Outcome[ToolCall]) -> dict[str, Any]:
+    call = outcome.payload
+    return {"hook": outcome.hook, "reason": outcome.reason, "tool": call.tool, "arguments": call.arguments}
+
+
+def _asked_pause(tool_context: ToolContext) -> dict[str, Any] | None:
+    """Returns the pause that this call's confirmation was about; None if the tool itself asked for it."""
+    for event in reversed(tool_context.session.events):
+        question = event.actions.requested_tool_confirmations.get(tool_context.function_call_id or "")
+        if question is not None:
+            pause = question.payload.get(PAUSE) if isinstance(question.payload, dict) else None
+            return pause if isinstance(pause, dict) else None
+    return None

@@ -15,35 +15,40 @@ from pydantic_core import to_jsonable_python
 
 from .. import AbortTurnError, Continue, Deny, LLMRequest, PausedError, PicohookError, ToolResult
 from . import extra
-from .agent_run import AgentRun, require_named
+from .agent_run import AgentRun, having, require_named
 from .chat import Message, edited_settings, rebuilt, tool_call
 from .langchain_graphs import GRAPHS, asked_for
-from .langchain_stream import HeldAnswer
 
 with extra("langchain"):
     from langchain.agents.middleware import AgentMiddleware, AgentState
     from langchain.agents.middleware.human_in_the_loop import ActionRequest, HITLRequest, ReviewConfig
     from langchain.agents.middleware.types import ModelResponse, PrivateStateAttr
+    from langchain_core.callbacks import AsyncCallbackHandler, AsyncCallbackManager
     from langchain_core.messages import (
         AIMessage,
+        AIMessageChunk,
         BaseMessage,
         SystemMessage,
         ToolMessage,
         convert_to_messages,
         convert_to_openai_messages,
     )
-    from langchain_core.runnables.config import ensure_config
+    from langchain_core.outputs import ChatGenerationChunk, LLMResult
+    from langchain_core.runnables.config import ensure_config, var_child_runnable_config
     from langchain_core.tools import BaseTool
     from langchain_core.utils.function_calling import convert_to_openai_tool
+    from langgraph.constants import TAG_NOSTREAM
     from langgraph.errors import GraphBubbleUp
     from langgraph.types import Command, interrupt
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
+    from uuid import UUID
 
     from langchain.agents.middleware.types import ModelRequest, ToolCallRequest
+    from langchain_core.callbacks import AsyncCallbackManagerForLLMRun
 
-    from .. import Decision, Host, Outcome, ToolCall
+    from .. import Decision, Host, Outcome, ResponseStream, ToolCall
 
     Handler = Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
     ToolHandler = Callable[[ToolCallRequest], Awaitable["ToolMessage | Command[Any]"]]
@@ -131,13 +136,13 @@ class PicohookMiddleware(AgentMiddleware[PicohookState, Any, Any]):
             require_named(name, "this tool runs at the provider, and asks no hook", self._unguarded)
         shown = _request_of(request)
         response: ModelResponse[Any] = ModelResponse(result=[AIMessage("")])  # of hooks, if the model is not asked
-        held: HeldAnswer | None = None
+        held: _HeldAnswer | None = None
 
         try:
             async with run.model_call(shown) as decided:
                 while decided.response is None:
                     stream = decided.stream()
-                    held = None if stream.unguarded else HeldAnswer(stream)
+                    held = None if stream.unguarded else _HeldAnswer(stream)
                     call = asked_for if held is None else held.read
                     response = await call(handler(_with_edits(decided.request, shown, request)))
                     await stream.conclude(_shown_answer(response))
@@ -160,16 +165,16 @@ class PicohookMiddleware(AgentMiddleware[PicohookState, Any, Any]):
     async def awrap_tool_call(self, request: ToolCallRequest, handler: ToolHandler) -> ToolMessage | Command[Any]:
         run = self._run(request.state)
         name, identity = request.tool_call["name"], request.tool_call["id"] or ""
-        call = tool_call(name, request.tool_call["args"], identity)
         returned: list[ToolMessage | Command[Any]] = []
 
-        async def execute(own: ToolCall) -> ToolMessage | Command[Any]:
-            edited = request
-            if own.tool != name:
-                return ToolMessage(f"unknown tool {own.tool}", tool_call_id=identity, name=name, status="error")
-            if own.arguments != tool_call(name, request.tool_call["args"], identity).arguments:
-                edited = request.override(tool_call={**request.tool_call, "args": own.arguments})
-            returned.append(await asked_for(handler(edited)))
+        def shown() -> ToolCall:
+            return tool_call(name, request.tool_call["args"], identity)
+
+        async def execute(edited: dict[str, Any] | None) -> ToolMessage | Command[Any]:
+            changed = (
+                request.override(tool_call={**request.tool_call, "args": edited}) if edited is not None else request
+            )
+            returned.append(await asked_for(handler(changed)))
             if _hands_off(returned[-1]):
                 GRAPHS.handed_over()
             return returned[-1]
@@ -179,7 +184,7 @@ class PicohookMiddleware(AgentMiddleware[PicohookState, Any, Any]):
             return ToolResult() if told is None else ToolResult(for_llm=told.text, is_error=told.status == "error")
 
         try:
-            ended = await run.tool(call, execute, show, _interrupted)
+            ended = await run.tool(shown, execute, show, _interrupted)
         except AbortTurnError as error:
             await run.__aexit__(type(error), error, error.__traceback__)
             raise
@@ -210,6 +215,63 @@ def _interrupted(outcome: Outcome[ToolCall]) -> Decision:
     except (AttributeError, KeyError, TypeError, ValueError):
         reason = ""
     return Deny(reason or 'the answer was neither {"decisions": [{"type": "approve"}]} nor a rejection')
+
+
+class _HeldAnswer(AsyncCallbackHandler):
+    """Reads the pieces of one answer, which the graph does not stream, and streams the text that hooks let pass."""
+
+    run_inline = True
+    raise_error = True
+
+    def __init__(self, stream: ResponseStream) -> None:
+        self._stream = stream
+        self._read: UUID | None = None
+        self._manager: Any = None
+        self._shown: AsyncCallbackManagerForLLMRun | None = None
+
+    async def read(self, call: Awaitable[T]) -> T:
+        """Await a call of the model. The graph streams nothing of its answer by itself."""
+        config = ensure_config()
+        self._manager = config.get("callbacks")
+        hidden: Any = {**config, "tags": [*config.get("tags", ()), TAG_NOSTREAM]}
+        if isinstance(self._manager, AsyncCallbackManager):
+            hidden["callbacks"] = self._manager.copy()
+            hidden["callbacks"].add_handler(self)
+        try:
+            with having(var_child_runnable_config, hidden):
+                return await asked_for(call)
+        except BaseException as error:
+            if self._shown is not None:
+                await self._shown.on_llm_error(error)
+            raise
+
+    async def on_llm_new_token(self, *_: Any, chunk: Any = None, run_id: UUID, **__: Any) -> None:
+        """Add a piece of the model's text, and stream what hooks let pass."""
+        self._read = self._read or run_id
+        if run_id == self._read and isinstance(chunk, ChatGenerationChunk):  # another run is that of a fallback
+            text = await self._stream.add(chunk.message.text)
+            if text:
+                await self._show(AIMessageChunk(content=text, id=chunk.message.id))
+
+    async def finish(self, answer: AIMessage) -> None:
+        """Stream what is left of the answer, if any of it was streamed. Otherwise the graph streams it whole."""
+        if self._shown is None:
+            return
+        calls = answer.tool_calls + answer.invalid_tool_calls
+        rest = AIMessageChunk(
+            content=self._stream.rest,
+            tool_calls=answer.tool_calls,
+            invalid_tool_calls=answer.invalid_tool_calls,
+            id=answer.id,
+        )
+        if self._stream.rest or calls:
+            await self._show(rest)
+        await self._shown.on_llm_end(LLMResult(generations=[]))
+
+    async def _show(self, message: AIMessageChunk) -> None:
+        if self._shown is None:
+            (self._shown,) = await asked_for(self._manager.on_chat_model_start({"name": "picohook"}, [[]]))
+        await self._shown.on_llm_new_token(message.text, chunk=ChatGenerationChunk(message=message))
 
 
 # Converts requests, answers and results to the form that hooks see, and applies the changes of hooks.

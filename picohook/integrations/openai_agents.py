@@ -19,7 +19,7 @@ from weakref import WeakKeyDictionary
 from .. import PicohookError
 from . import extra
 from .agent_run import AgentRun, current_run, having, require_named
-from .openai_guards import INNER_RESULTS, GuardedCall, GuardedModel, GuardedProvider, InnerInterruptionError
+from .openai_guards import GuardedCall, GuardedModel, GuardedProvider, InnerInterruptionError
 
 with extra("openai-agents"):
     from agents import (
@@ -77,7 +77,7 @@ class PicohookRunner:
         """`Runner.run`, in a turn. Raises `AbortTurnError`, `HardAbortError` or `PausedError` if a hook ends the run."""
         async with self._turn(agent, task, session_id, options) as (run, all_options):
             result = await Runner.run(self.guard(agent), task, **all_options)
-            self._note(result, run)
+            self._paused[result.context_wrapper] = run.paused
             if run.ended is not None:  # the SDK took the error for a call that waits
                 raise run.ended
         return result
@@ -93,7 +93,7 @@ class PicohookRunner:
         """`Runner.run_streamed`, in a turn that ends with the block. Events come after hooks have seen the response."""
         async with self._turn(agent, task, session_id, options) as (run, all_options):
             result = Runner.run_streamed(self.guard(agent), task, **all_options)
-            self._note(result, run)
+            self._paused[result.context_wrapper] = run.paused
             try:
                 yield result
             finally:
@@ -105,12 +105,6 @@ class PicohookRunner:
         waiting = {item.call_id for item in result.interruptions}
         paused = self._paused.get(result.context_wrapper, {})
         return {identity: outcome for identity, outcome in paused.items() if identity in waiting}
-
-    def _note(self, result: RunResult | RunResultStreaming, run: AgentRun) -> None:
-        """Keep what paused the calls of a result, and say that it is of a run inside a tool."""
-        self._paused[result.context_wrapper] = run.paused
-        if (inner := INNER_RESULTS.get()) is not None:
-            inner.append(result)
 
     @asynccontextmanager
     async def _turn(
@@ -272,7 +266,7 @@ class _DefaultRunner(AgentRunner):
                 outer.waited.update(_ids(input))
         result = self._wrapped.run_streamed(starting_agent, input, **options)
         if outer is not None:
-            outer.runner._note(result, outer)  # noqa: SLF001
+            outer.runner._paused[result.context_wrapper] = outer.paused  # noqa: SLF001
         return result
 
 

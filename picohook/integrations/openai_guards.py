@@ -6,7 +6,6 @@ import copy
 import json
 from collections.abc import AsyncGenerator
 from contextlib import aclosing, nullcontext
-from contextvars import ContextVar
 from dataclasses import replace
 from functools import partial
 from inspect import signature
@@ -16,7 +15,6 @@ from pydantic_core import from_json
 
 from .. import Continue, PausedError, PicohookError, ToolResult
 from . import extra
-from .agent_run import having
 from .chat import tool_call
 from .openai_messages import ModelInput, answered, nothing, replayed, shown_output
 
@@ -29,12 +27,17 @@ with extra("openai-agents"):
         resolve_function_tool_failure_error_function,
         set_function_tool_failure_error_function,
     )
-    from openai.types.responses import ResponseCompletedEvent, ResponseOutputItemDoneEvent, ResponseTextDeltaEvent
+    from openai.types.responses import (
+        Response,
+        ResponseCompletedEvent,
+        ResponseOutputItemDoneEvent,
+        ResponseTextDeltaEvent,
+    )
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
-    from agents import RunContextWrapper, RunResult, RunResultStreaming
+    from agents import RunContextWrapper
     from agents.items import TResponseOutputItem, TResponseStreamEvent
     from agents.retry import ModelRetryAdvice, ModelRetryAdviceRequest
     from agents.tool_context import ToolContext
@@ -42,10 +45,6 @@ if TYPE_CHECKING:
     from .. import Decision, LLMRequest, Outcome, ResponseStream, ToolCall
     from .agent_run import AgentRun
     from .chat import Message
-
-
-INNER_RESULTS: ContextVar[list[RunResult | RunResultStreaming] | None] = ContextVar("picohook_inner", default=None)
-"""The results of the runs inside the tool that runs here."""
 
 
 class InnerInterruptionError(Exception):
@@ -78,20 +77,18 @@ class GuardedCall:
         return tool_call(self._name, {"input": arguments} if isinstance(self._tool, CustomTool) else arguments, call_id)
 
     async def __call__(self, context: ToolContext[Any], arguments: str) -> Any:
-        custom = isinstance(self._tool, CustomTool)
-        call = self._shown(arguments, context.tool_call_id)
         run = self._run_here()
         failed: list[Exception] = []
-        inner: list[RunResult | RunResultStreaming] = []
 
-        async def execute(own: ToolCall) -> Any:
-            if self._tool is None or own.tool != call.tool:
-                failed.append(PicohookError(f"unknown tool {own.tool}"))
+        async def execute(edited: dict[str, Any] | None) -> Any:
+            tool, given = self._tool, arguments
+            if tool is None:
+                failed.append(PicohookError(f"unknown tool {self._name}"))
                 return str(failed[0])
-            changed = own.arguments.get("input", "") if custom else json.dumps(own.arguments)
-            same = own.arguments == call.arguments
-            returned = await self._invoke(self._tool, context, arguments if same else changed, failed)
-            if returned is None and any(result.interruptions for result in inner):
+            if edited is not None:
+                given = edited.get("input", "") if isinstance(tool, CustomTool) else json.dumps(edited)
+            returned = await self._invoke(tool, context, given, failed)
+            if returned is None and getattr(tool, "_is_agent_tool", False):
                 raise InnerInterruptionError
             return returned
 
@@ -108,8 +105,7 @@ class GuardedCall:
             return Continue()
 
         try:
-            with having(INNER_RESULTS, inner):
-                ended = await run.tool(call, execute, show, on_pause)
+            ended = await run.tool(partial(self._shown, arguments, context.tool_call_id), execute, show, on_pause)
         except InnerInterruptionError:
             return None
         return ended.for_llm if isinstance(ended, ToolResult) else ended
@@ -138,24 +134,21 @@ class GuardedCall:
 
 def _noting(tool: FunctionTool, context: ToolContext[Any], failed: list[Exception]) -> FunctionTool:
     """Returns a copy of the tool that also notes the errors that the SDK turns into text."""
-    noting = copy.copy(tool)
-    text_of_error = resolve_function_tool_failure_error_function(tool, context)
-    text_of_timeout = tool.timeout_error_function
 
-    def say_error(context: RunContextWrapper[Any], error: Exception) -> Any:
-        failed.append(error)
-        assert text_of_error is not None
-        return text_of_error(context, error)
+    def noted(text_of: Callable[[RunContextWrapper[Any], Any], Any]) -> Callable[[RunContextWrapper[Any], Any], Any]:
+        def note(context: RunContextWrapper[Any], error: Any) -> Any:
+            failed.append(error)
+            return text_of(context, error)
 
-    def say_timeout(context: RunContextWrapper[Any], error: Any) -> Any:
-        failed.append(error)
-        if text_of_timeout is not None:
-            return text_of_timeout(context, error)
+        return note
+
+    def timed_out(_: RunContextWrapper[Any], error: Any) -> str:
         return default_tool_timeout_error_message(tool_name=tool.name, timeout_seconds=error.timeout_seconds)
 
-    if text_of_error is not None:
-        set_function_tool_failure_error_function(noting, say_error)
-    noting.timeout_error_function = say_timeout
+    noting = copy.copy(tool)
+    if (text_of_error := resolve_function_tool_failure_error_function(tool, context)) is not None:
+        set_function_tool_failure_error_function(noting, noted(text_of_error))
+    noting.timeout_error_function = noted(tool.timeout_error_function or timed_out)
     return noting
 
 
@@ -184,61 +177,51 @@ class GuardedProvider(ModelProvider):
         await self._provider.aclose()
 
 
-_BEGINS = frozenset({"response.created", "response.in_progress"})
-"""The events with which a response begins. They have nothing of it yet."""
-
-
 class _StreamedOutput:
-    """The events of one response: those that can be passed on, and those that wait for its end."""
+    """The events of one response: those that can be passed on, and a few in place of the others at its end."""
 
     def __init__(self, stream: ResponseStream) -> None:
         self._stream = stream
-        self._held: list[TResponseStreamEvent] = []
         self._items: list[TResponseOutputItem] = []
-        self._completed: ResponseCompletedEvent | None = None
+        self._response: Response | None = None
         self._last: ResponseTextDeltaEvent | None = None
         """The last piece of text that hooks let pass."""
 
-    async def passed(self, event: TResponseStreamEvent) -> Iterable[TResponseStreamEvent]:
-        """Take an event of the model. Returns the events to pass on now."""
+    async def passed(self, event: TResponseStreamEvent) -> TResponseStreamEvent | None:
+        """Take an event of the model. Returns the event to pass on now."""
+        if isinstance(event, ResponseCompletedEvent):
+            self._response = event.response
+            return None
         if isinstance(event, ResponseOutputItemDoneEvent):
             self._items.append(event.item)
-        if isinstance(event, ResponseCompletedEvent):
-            self._completed = event
-        elif self._stream.unguarded:
-            return (event,)
-        elif isinstance(event, ResponseTextDeltaEvent):
-            text = await self._stream.add(event.delta)
-            if text:
-                begun = [] if self._last else [event for event in self._held if event.type in _BEGINS]
-                self._last = _with_text(event, text)
-                return (*begun, self._last)
-        self._held.append(event)
-        return ()
+        if self._stream.unguarded:
+            return event
+        if isinstance(event, ResponseTextDeltaEvent) and (text := await self._stream.add(event.delta)):
+            self._last = _with_text(event, text)
+            return self._last
+        return None
 
     async def conclude(self) -> None:
         """Ask hooks about the whole response. Raises `PicohookError` if the stream ended without one."""
-        if self._completed is None:
+        if self._response is None:
             raise PicohookError("the model's stream ended without a response")
         await self._stream.conclude(shown_output(self._output))
 
     def rest(self, answer: Mapping[str, Any]) -> list[TResponseStreamEvent]:
         """Returns the events of the rest of the response, as hooks left it."""
-        assert self._completed is not None
-        output = answered(self._output, answer)
-        held = self._held if output == self._output else replayed(self._completed.response, output)
-        if self._last is None and not self._stream.unguarded:
-            return held
-        begun = [_with_text(self._last, self._stream.rest)] if self._last and self._stream.rest else []
-        return [
-            *begun,
-            *(event for event in held if not isinstance(event, ResponseTextDeltaEvent) and event.type not in _BEGINS),
-        ]
+        assert self._response is not None
+        *events, completed = replayed(self._response, answered(self._output, answer))
+        if self._stream.unguarded:
+            return [completed]
+        if self._last is not None:
+            events = [event for event in events if not isinstance(event, ResponseTextDeltaEvent)]
+            events[:0] = [_with_text(self._last, self._stream.rest)] if self._stream.rest else []
+        return [*events, completed]
 
     @property
     def _output(self) -> list[TResponseOutputItem]:
-        assert self._completed is not None
-        return self._completed.response.output or self._items  # some servers leave the response itself empty
+        assert self._response is not None
+        return self._response.output or self._items  # some servers leave the response itself empty
 
 
 def _with_text(event: ResponseTextDeltaEvent, text: str) -> ResponseTextDeltaEvent:
@@ -285,7 +268,7 @@ class GuardedModel(Model):
                 events = self._model.stream_response(**edited)
                 async with aclosing(events) if isinstance(events, AsyncGenerator) else nullcontext():
                     async for event in events:
-                        for passed in await output.passed(event):
+                        if (passed := await output.passed(event)) is not None:
                             yield passed
                 await output.conclude()
         answer = decided.response.response

@@ -9,7 +9,7 @@ from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, cast
 from uuid import uuid4
 
-from .. import LLMRequest
+from .. import LLMRequest, calls_of
 from . import chat, extra
 
 with extra("openai-agents"):
@@ -177,13 +177,9 @@ def _text_item(text: str) -> ResponseOutputMessage:
 
 
 def _made_call(call: chat.Message) -> ResponseFunctionToolCall:
-    function = call.get("function") or call
-    arguments = function.get("arguments") or {}
-    text = arguments if isinstance(arguments, str) else json.dumps(arguments)
-    identity = call.get("id") or f"call_{uuid4().hex}"
-    return ResponseFunctionToolCall(
-        name=function.get("name", ""), arguments=text, call_id=identity, type="function_call"
-    )
+    (made,) = calls_of({"tool_calls": [call]})
+    identity, arguments = made.tool_call_id or f"call_{uuid4().hex}", json.dumps(made.arguments)
+    return ResponseFunctionToolCall(name=made.tool, arguments=arguments, call_id=identity, type="function_call")
 
 
 def replayed(response: Response, output: list[TResponseOutputItem]) -> list[TResponseStreamEvent]:

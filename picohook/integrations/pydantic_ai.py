@@ -142,22 +142,24 @@ class Picohook(AbstractCapability[AgentDepsT]):
         taken = output_context.tool_def and output_context.tool_def.parameters_json_schema.get("properties")
         only = next(iter(taken or ()), "output")  # a function of one argument is given that
         arguments = given if isinstance(given, dict) else {only: given}
-        call = tool_call(name, arguments, None if called is None else called.tool_call_id)
 
-        async def execute(own: ToolCall) -> Any:
-            if own.tool == call.tool and own.arguments == call.arguments:
+        def shown() -> ToolCall:
+            return tool_call(name, arguments, None if called is None else called.tool_call_id)
+
+        async def execute(edited: dict[str, Any] | None) -> Any:
+            if edited is None:
                 return await handler(output)
-            kinds = [{key: type(value) for key, value in one.items()} for one in (own.arguments, arguments)]
-            if own.tool != call.tool or output != given or kinds[0] != kinds[1]:
+            kinds = [{key: type(value) for key, value in one.items()} for one in (edited, arguments)]
+            if output != given or kinds[0] != kinds[1]:
                 raise PicohookError(
                     f"{name}: a hook changed the call of this output function to one that it cannot take"
                 )
-            return await handler(own.arguments if given is arguments else own.arguments[only])
+            return await handler(edited if given is arguments else edited[only])
 
         def show(value: Any) -> ToolResult:
             return ToolResult(for_llm=str(value))
 
-        ended = await self._running.tool(call, execute, show)
+        ended = await self._running.tool(shown, execute, show)
         if not isinstance(ended, ToolResult):
             return ended
         if ended.is_error:
@@ -276,20 +278,20 @@ class _GuardedToolset(WrapperToolset[AgentDepsT]):
     async def call_tool(
         self, name: str, tool_args: dict[str, Any], ctx: RunContext[AgentDepsT], tool: ToolsetTool[AgentDepsT]
     ) -> Any:
-        def asked() -> ToolCall:
-            return tool_call(name, to_jsonable_python(tool_args, fallback=str), ctx.tool_call_id)
-
-        call = asked()
         failure: type[ModelRetry | ToolFailed] = ToolFailed
 
-        async def execute(own: ToolCall) -> Any:
+        def shown() -> ToolCall:
+            return tool_call(name, to_jsonable_python(tool_args, fallback=str), ctx.tool_call_id)
+
+        async def execute(edited: dict[str, Any] | None) -> Any:
             nonlocal failure
             try:
-                if tool.toolset is self and own.tool == call.tool:
-                    raise ToolFailed(f"unknown tool {own.tool}")  # a hook added it, but no hook answered the call
-                if own.tool == call.tool and own.arguments == asked().arguments:
-                    return await self.wrapped.call_tool(name, tool_args, ctx, tool)
-                return await self._call_other(own, ctx)
+                if tool.toolset is self:
+                    raise ToolFailed(f"unknown tool {name}")  # a hook added it, but no hook answered the call
+                valid = tool_args
+                if edited is not None:
+                    valid = tool.args_validator.validate_python(edited, context=ctx.validation_context)
+                return await self.wrapped.call_tool(name, valid, ctx, tool)
             except ModelRetry:
                 failure = ModelRetry
                 raise
@@ -298,20 +300,12 @@ class _GuardedToolset(WrapperToolset[AgentDepsT]):
             content = value.return_value if isinstance(value, ToolReturn) else value
             return ToolResult(for_llm=ToolReturnPart(name, content).model_response_str())
 
-        ended = await self.run.tool(call, execute, show, lambda outcome: self.run.defer(outcome, ctx))
+        ended = await self.run.tool(shown, execute, show, lambda outcome: self.run.defer(outcome, ctx))
         if not isinstance(ended, ToolResult):
             return ended
         if ended.is_error:
             raise failure(ended.for_llm)
         return ended.for_llm
-
-    async def _call_other(self, own: ToolCall, ctx: RunContext[AgentDepsT]) -> Any:
-        """Call the tool that a hook chose, with the arguments that it chose."""
-        tool = (await self.wrapped.get_tools(ctx)).get(own.tool)
-        if tool is None:
-            raise ToolFailed(f"unknown tool {own.tool}")
-        arguments = tool.args_validator.validate_python(own.arguments, context=ctx.validation_context)
-        return await self.wrapped.call_tool(own.tool, arguments, ctx, tool)
 
 
 # The model.
@@ -369,13 +363,15 @@ class _GuardedModel(WrapperModel):
                 while decided.response is None:
                     changed, pieces = self._edited(own, shown, decided.request), decided.stream()
                     async with self.wrapped.request_stream(*changed, run_context) as inner:
-                        stream.read(inner, shown=pieces.unguarded)
+                        stream.read(inner)
                         async for event in inner:
                             if pieces.unguarded:
-                                yield event
-                            elif (text := text_in(event)) and (passed := await pieces.add(text)):
-                                for piece in stream.show(passed):
-                                    yield piece
+                                seen = stream.passed(event)
+                            else:
+                                text = text_in(event)
+                                seen = stream.show(await pieces.add(text) if text else "")
+                            for piece in seen:
+                                yield piece
                     if inner.cancelled:
                         return
                     response = inner.get()
@@ -383,7 +379,7 @@ class _GuardedModel(WrapperModel):
                     await pieces.conclude(shown_answer(response))
             stream.response = with_answer(replace(response, usage=usage), decided.response.response)
             if pieces is None or not pieces.unguarded:
-                async for event in stream.rest(stream.response, "" if pieces is None else pieces.rest):
+                for event in stream.rest(stream.response, "" if pieces is None else pieces.rest):
                     yield event
 
         stream = GuardedStream(self.model_name, model_request_parameters, events)

@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from . import extra
 
 with extra("pydantic-ai"):
-    from pydantic_ai.messages import (
-        FinalResultEvent,
-        ModelResponse,
-        PartDeltaEvent,
-        PartEndEvent,
-        PartStartEvent,
-        TextPart,
-        TextPartDelta,
-    )
-    from pydantic_ai.models import CompletedStreamedResponse, StreamedResponse
+    from pydantic_ai.messages import PartDeltaEvent, PartStartEvent, TextPart, TextPartDelta
+    from pydantic_ai.models import StreamedResponse
     from pydantic_ai.usage import RequestUsage
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Callable
+    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 
-    from pydantic_ai.messages import ModelResponseStreamEvent
+    from pydantic_ai.messages import ModelResponse, ModelResponseStreamEvent
     from pydantic_ai.models import ModelRequestParameters
 
 
@@ -39,52 +31,41 @@ class GuardedStream(StreamedResponse):
         super().__init__(parameters)
         self.response: ModelResponse | None = None
         """The whole response, when hooks have left it."""
-        self._nothing = ModelResponse(parts=[], model_name=model_name, state="incomplete")
+        self._name = model_name
+        self._begun = datetime.now(UTC)
         self._inner: StreamedResponse | None = None
-        self._shown: StreamedResponse | None = None
-        self._pieces: list[str] = []
-        """The text that the user has seen, where it comes in pieces that hooks let pass."""
+        self._types = False
+        """Whether the user has seen text that hooks let pass."""
         self._events = events(self)
 
-    def read(self, inner: StreamedResponse, *, shown: bool) -> None:
-        """Note that the model's own stream is read. With `shown`, its response so far is this one's."""
-        self._inner = inner
-        self._shown = inner if shown else None
+    def read(self, inner: StreamedResponse) -> None:
+        """Note that the model's own stream is read."""
+        self._inner, self.canonical_system = inner, inner.canonical_system
 
-    def show(self, text: str) -> list[ModelResponseStreamEvent]:
-        """Returns the events of a piece of text that the user may see. The text of a response is its first part."""
-        self._pieces.append(text)
-        if len(self._pieces) > 1:
-            return [PartDeltaEvent(index=0, delta=TextPartDelta(content_delta=text))]
-        events: list[ModelResponseStreamEvent] = [PartStartEvent(index=0, part=TextPart(text))]
-        if self.model_request_parameters.allow_text_output:
-            events.append(FinalResultEvent(tool_name=None, tool_call_id=None))
-        return events
+    # The events of parts: the framework adds those of their ends and of the final result.
 
-    async def rest(self, response: ModelResponse, text: str) -> AsyncIterator[ModelResponseStreamEvent]:
-        """Yields the events of the rest of a response: this text, and the parts that are not text."""
-        if not self._pieces:
-            async for event in self._replayed(response):
-                yield event
-            return
-        for event in self.show(text) if text else ():
+    def passed(self, event: ModelResponseStreamEvent) -> Iterator[ModelResponseStreamEvent]:
+        """Yields the model's own event, which the user may see."""
+        if isinstance(event, PartStartEvent | PartDeltaEvent):
+            self._parts_manager.apply_event(event)
             yield event
-        yield PartEndEvent(index=0, part=TextPart("".join(self._pieces)))
-        parts = [part for part in response.parts if not isinstance(part, TextPart)]
-        async for event in self._replayed(replace(response, parts=parts)):
-            if not isinstance(event, FinalResultEvent):
-                yield replace(event, index=event.index + 1)
-            elif not self.model_request_parameters.allow_text_output:
-                yield event
 
-    def _replayed(self, response: ModelResponse) -> CompletedStreamedResponse:
-        parameters = self.model_request_parameters
-        return CompletedStreamedResponse(response, model_request_parameters=parameters, replay_events=True)
+    def show(self, text: str) -> Iterator[ModelResponseStreamEvent]:
+        """Yields the events of a piece of text that the user may see, unless it is empty."""
+        if text:
+            self._types = True
+            yield from self._parts_manager.handle_text_delta(vendor_part_id="text", content=text)
 
-    def __aiter__(self) -> AsyncIterator[ModelResponseStreamEvent]:
+    def rest(self, response: ModelResponse, text: str) -> Iterator[ModelResponseStreamEvent]:
+        """Yields the events of the rest of a response: this text, and the parts that the user has not seen."""
+        seen = TextPart if self._types else ()
+        yield from self.show(text) if self._types else ()
+        for part in response.parts:
+            if not isinstance(part, seen):
+                yield self._parts_manager.handle_part(vendor_part_id=None, part=part)
+
+    def _get_event_iterator(self) -> AsyncIterator[ModelResponseStreamEvent]:
         return self._events
-
-    _get_event_iterator = __aiter__
 
     async def aclose(self) -> None:
         """Close the model's own stream, if it was not read to its end."""
@@ -98,12 +79,7 @@ class GuardedStream(StreamedResponse):
         return super().get_stream_cancel_errors() if self._inner is None else self._inner.get_stream_cancel_errors()
 
     def get(self) -> ModelResponse:
-        if self.response is not None:
-            return self.response
-        if self._shown is not None:
-            return self._shown.get()
-        parts = [TextPart("".join(self._pieces))] if self._pieces else []
-        return replace(self._nothing, parts=parts, usage=self.usage)
+        return super().get() if self.response is None else self.response
 
     @property
     def usage(self) -> RequestUsage:
@@ -111,10 +87,10 @@ class GuardedStream(StreamedResponse):
             return self.response.usage
         return RequestUsage() if self._inner is None else self._inner.usage
 
-    model_name = property(lambda self: self.get().model_name or "")
-    provider_name = property(lambda self: self.get().provider_name)
-    provider_url = property(lambda self: self.get().provider_url)
-    timestamp = property(lambda self: self.get().timestamp)
+    model_name = property(lambda self: getattr(self._inner, "model_name", self._name))
+    provider_name = property(lambda self: getattr(self._inner, "provider_name", None))
+    provider_url = property(lambda self: getattr(self._inner, "provider_url", None))
+    timestamp = property(lambda self: getattr(self._inner, "timestamp", self._begun))
 
 
 def text_in(event: ModelResponseStreamEvent) -> str:

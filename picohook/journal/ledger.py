@@ -15,7 +15,8 @@ import re
 import stat
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, BinaryIO
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from ..errors import PicohookError
 from ..wire.regular_files import open_regular
@@ -142,7 +143,7 @@ class Ledger:
         while True:
             if want > LONGEST_LINE:
                 raise self._error("is not an audit log: it does not end with a record")
-            data = _at(file, max(size - want, 0), min(want, size))
+            data = os.pread(file, min(want, size), max(size - want, 0))
             whole, ended, rest = data.rpartition(b"\n")
             _, newline, line = whole.rpartition(b"\n")
             if newline or want >= size:
@@ -234,14 +235,6 @@ def _newest(path: str) -> str | None:
     return max(moved, key=lambda other: other.stat().st_mtime_ns).path if moved else None
 
 
-def _at(file: int, start: int, size: int) -> bytes:
-    parts = []
-    while size > 0 and (data := os.pread(file, size, start)):
-        parts.append(data)
-        start, size = start + len(data), size - len(data)
-    return b"".join(parts)
-
-
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """The result of verifying a chain."""
@@ -276,10 +269,11 @@ def files_of(path: str | os.PathLike[str]) -> list[str]:
     return files
 
 
-def lines_of(file: BinaryIO) -> Iterator[bytes]:
-    """The lines of a file. A line longer than a record can be is read in parts."""
-    while line := file.readline(LONGEST_LINE):
-        yield line
+def lines_of(files: Iterable[str]) -> Iterator[bytes]:
+    """The lines of these files. A line longer than a record can be is read in parts. Raises `OSError`."""
+    for path in files:
+        with open(open_regular(path)[0], "rb") as file:
+            yield from iter(partial(file.readline, LONGEST_LINE), b"")
 
 
 def verify(lines: Iterable[bytes], key: bytes = b"", *, head: str | None = None, after: str | None = None) -> Verdict:
@@ -300,8 +294,6 @@ def verify(lines: Iterable[bytes], key: bytes = b"", *, head: str | None = None,
             break
         count, last = count + 1, record["hash"]
         known = known or last == head
-        if "event" in record:
-            continue  # it was collected: the hosts whose records these are begin and end as they like
         method = record.get("method")
         if remark := _remark(method, record, is_open=is_open):
             notes.append(f"record {count}: {remark}")
@@ -331,8 +323,7 @@ def _is_part(other: os.DirEntry[str], name: str) -> bool:
 def _first_number(path: str) -> int:
     """The number of a file's first record; 0 without one."""
     try:
-        with open(open_regular(path)[0], "rb") as file:
-            return _number(file.readline(LONGEST_LINE))
+        return _number(next(lines_of([path]), b""))
     except OSError:
         return 0
 

@@ -27,9 +27,7 @@ class BackgroundWriter:
         self._written = 0
         self._lines: list[bytes] = []
         self._size = 0
-        self._lock = threading.Lock()
-        self._some = threading.Event()
-        self._hurry = threading.Event()
+        self._changed = threading.Condition()
         self._closing = False
         self.lost = 0
         """The number of lines that are not in the file."""
@@ -40,42 +38,37 @@ class BackgroundWriter:
 
     def put(self, line: bytes) -> None:
         """Write a line soon, without waiting. After `close` the line is dropped."""
-        if self._closing:
-            return
-        with self._lock:
+        with self._changed:
+            if self._closing:
+                return
             if self.failure:
                 self.lost += 1
                 return
             self._lines.append(line)
             self._size += len(line)
             if self._size > MAX_WAITING:
-                self._give_up("lines come in faster than they can be written", self._lines)
-                self._lines, self._size = [], 0
-        self._some.set()
-        if self._size > ENOUGH:
-            self._hurry.set()
+                self._give_up("lines come in faster than they can be written")
+            if len(self._lines) == 1 or self._size > ENOUGH:
+                self._changed.notify()
 
     def close(self) -> None:
         """Write the lines that wait, and close the file. Takes at most `CLOSE_TIMEOUT`, even if the disk hangs."""
-        self._closing = True
-        self._hurry.set()
-        self._some.set()
+        with self._changed:
+            self._closing = True
+            self._changed.notify()
         self._thread.join(CLOSE_TIMEOUT)
-        with self._lock:
+        with self._changed:
             if self._thread.is_alive() and not self.failure:
-                self._give_up("the last lines were not written in time", self._lines)
+                self._give_up("the last lines were not written in time")
 
     def _run(self) -> None:
         done = False
         while not done:
-            self._some.wait()
-            self._hurry.wait(PAUSE)
-            with self._lock:
+            with self._changed:
+                self._changed.wait_for(lambda: self._lines or self._closing)
+                self._changed.wait_for(lambda: self._size > ENOUGH or self._closing, PAUSE)
                 done = self._closing
                 lines, self._lines, self._size = self._lines, [], 0
-                self._some.clear()
-                if not done:
-                    self._hurry.clear()
             self._write(b"".join(lines))
         with contextlib.suppress(OSError):
             fcntl.flock(self._descriptor, fcntl.LOCK_UN)  # a process that is just being started may have a copy
@@ -92,12 +85,14 @@ class BackgroundWriter:
                 # Cut an incomplete line off, because the next line would be appended to it.
                 with contextlib.suppress(OSError):
                     os.ftruncate(self._descriptor, self._written + whole)
-            with self._lock:
-                self._give_up(error.strerror or str(error), data[whole:].splitlines(), self._lines)
-                self._lines, self._size = [], 0
+            with self._changed:
+                self.lost += data.count(b"\n", whole)
+                self._give_up(error.strerror or str(error))
         else:
             self._written += len(data)
 
-    def _give_up(self, why: str, *lost: list[bytes]) -> None:
+    def _give_up(self, why: str) -> None:
+        """Drop the lines that wait. The lock is held."""
         self.failure = self.failure or why
-        self.lost += sum(map(len, lost))
+        self.lost += len(self._lines)
+        self._lines, self._size = [], 0

@@ -27,16 +27,16 @@ def apply_edit(stage: Stage[P], payload: P, changes: Mapping[str, Any], patch: M
     fields = payload.__dict__
     target: Mapping[str, Any] = fields
     if stage.part is not None:
-        target = _editable(stage, payload.around(payload.meta))
+        target = _editable(stage, payload.wire(payload.meta))
     elif patch is not None:
-        target = payload.around(payload.meta)
+        target = payload.wire(payload.meta)
     edits = {key: value for key, value in _named(stage, changes, target).items() if value is not None}
     edited = {**target, **edits}
     if patch is not None:
         edited = merge_patch(edited, _named(stage, patch, target))
     if edited == target:
         _require_editable(stage, changes, patch)
-        if _alike(edited, target):
+        if alike(edited, target):
             return payload
     whole = edited if stage.part is None else {**fields, stage.part: edited}
     valid: P = stage.payload.__pydantic_validator__.validate_python(whole)  # what `model_validate` calls
@@ -100,10 +100,10 @@ def _messages(request: LLMRequest, *, system: bool) -> list[tuple[int, dict[str,
     ]
 
 
-def _alike(one: Any, other: Any) -> bool:
+def alike(one: Any, other: Any) -> bool:
     """Whether two equal values are equal as JSON too, where true is not 1."""
     if isinstance(one, dict):
-        return all(_alike(value, other[key]) for key, value in one.items())
+        return all(alike(value, other[key]) for key, value in one.items())
     if isinstance(one, list | tuple):
-        return all(map(_alike, one, other))
+        return all(map(alike, one, other))
     return isinstance(one, bool) is isinstance(other, bool)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from pydantic import ValidationError
 
 from ..errors import EncodeError, PicohookError
-from ..protocol.codec import decode_own, encode, encode_to_keep
+from ..protocol.codec import decode_own, encode
 from .payloads import Payload
 
 if TYPE_CHECKING:
@@ -17,6 +17,8 @@ P = TypeVar("P", bound=Payload)
 
 CHANGED = "it was changed in place while hooks were asked about it"
 """The error for a payload that is no longer the one that hooks saw."""
+_COPIED = 1 << 16
+"""The length of a JSON text from which on the system gives it pages of its own, and no memory to those that it has not used."""
 
 
 class Encoded(Generic[P]):
@@ -33,7 +35,9 @@ class Encoded(Generic[P]):
     def params(self) -> bytes:
         """The payload as the params of a request. Raises `EncodeError`."""
         if self._params is None:
-            self._params = encode_to_keep(self.payload.wire())
+            data = encode(self.payload.wire())
+            # Into the memory of its length: orjson reserves 4 KiB for a short text, and eight times its length for a long one.
+            self._params = b"%b" % data if len(data) < _COPIED else data
         return self._params
 
     @classmethod
@@ -72,7 +76,9 @@ class Encoded(Generic[P]):
 
     def deep_copy(self) -> Encoded[P]:
         """A deep copy of the payload, with the same bytes. Raises `PicohookError` if the payload was changed in place."""
-        own = Encoded(self.payload.deep_copy(), self.params())
-        if not (self._own or own.intact):
+        own = Encoded(self.payload.deep_copy(), self._params)
+        if self._params is None:
+            self._params = own.params()
+        elif not (self._own or own.intact):
             raise PicohookError(CHANGED)
         return own

@@ -1,8 +1,7 @@
 """Regular expressions whose work grows only linearly with the text, because the model supplies the texts.
 
-The engine is that of pydantic, Rust's `regex`: it never backtracks. It has no look-around and no references to groups. A
-look-ahead at the beginning is tried as an expression of its own. An expression that cannot be read, or that would take too long
-for a text, matches: so the hook is asked.
+The engine is that of pydantic, Rust's `regex`: it never backtracks. It has no look-around and no references to groups. An
+expression that cannot be read, or that would take too long for a text, matches: so the hook is asked.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ LONGEST_PATTERN = 10_000
 """The most characters of an expression."""
 MOST_RANGES = 20
 """The most ranges of an expression that ignores case; each may take 2.5 ms."""
-ADVICE = "write it without look-behind and references, or write names: a|b"
+ADVICE = "write it without look-around and references, or write names: a|b"
 
 _CLASS = r"(?:\\.|[^\]\\])*\]?"
 _OTHERS = r"|\\.|\(\?(?:<[=!]|P?<|[=!:>#]|[a-zA-Z-]*)|\{(?P<least>\d*)(?:,(?P<most>\d*))?\}|[*+?]\+|."  # with groups and counts
@@ -55,30 +54,18 @@ class Expression:
         """With `whole`, the expression has to match the whole text. Never raises."""
         self.problem = ""
         """The reason why the engine cannot read it; empty if it can."""
-        self._parts: list[tuple[SchemaValidator, bool]] = []
-        """Expressions, each with whether it has to match. The others must not."""
         self._size = 0
         try:
             if len(pattern) > LONGEST_PATTERN:
                 raise ValueError(f"it has more than {LONGEST_PATTERN} characters")  # all problems are taken alike
             if pattern.count("-") > MOST_RANGES and _WITHOUT_CASE.search(pattern):
                 raise ValueError("it ignores the case of too many ranges")  # as above
-            self._read(pattern if language is None else _translated(pattern, language), whole=whole)
+            pattern = pattern if language is None else _translated(pattern, language)
+            pattern = f"^(?:{pattern})$" if whole else pattern
+            self._engine = SchemaValidator(str_schema(pattern=pattern, regex_engine="rust-regex"))
+            self._size = _size(pattern)
         except (ValueError, SchemaError) as error:
             self.problem = str(error).rpartition("error: ")[2].rpartition("SchemaError: ")[2].strip()
-
-    def _read(self, pattern: str, *, whole: bool) -> None:
-        begin = "^" if whole or pattern.startswith("^") else ""
-        rest, ahead = pattern if whole else pattern.removeprefix("^"), []
-        while begin and rest.startswith(("(?=", "(?!")):
-            end, _ = _first_group(rest)
-            ahead.append((f"^(?:{rest[3:end]})", rest[2] == "="))
-            rest = rest[end + 1 :]
-        if ahead and _first_group(f"({rest})")[1]:
-            raise ValueError("it looks ahead in one of several alternatives")
-        for part, wanted in (*ahead, (f"^(?:{rest})$" if whole else begin + rest, True)):
-            self._parts.append((SchemaValidator(str_schema(pattern=part, regex_engine="rust-regex")), wanted))
-            self._size += _size(part)
 
     def matches(self, text: str) -> bool:
         """Whether the expression matches. True, too, if it cannot be read, or would take too long for this text."""
@@ -86,12 +73,7 @@ class Expression:
         if not text.isascii():
             text = text.encode("utf-8", "replace").decode()  # the engine takes no half of a surrogate pair
             size *= 4
-        if self.problem or self._size * size > MOST_WORK:
-            return True
-        for part, wanted in self._parts:  # noqa: SIM110 - sooner than `all`
-            if part.isinstance_python(text) is not wanted:
-                return False
-        return True
+        return bool(self.problem) or self._size * size > MOST_WORK or self._engine.isinstance_python(text)
 
 
 def globs(patterns: str) -> Expression:
@@ -101,17 +83,6 @@ def globs(patterns: str) -> Expression:
         for glob in patterns[: LONGEST_PATTERN + 1].split("|")
     )
     return Expression(f"(?s:{'|'.join(made)})".replace("(?!)", r"[^\s\S]"), PYTHON, whole=True)
-
-
-def _first_group(pattern: str) -> tuple[int, bool]:
-    """Returns the end of the group that the pattern begins with, and whether it has alternatives. Raises `ValueError`."""
-    depth, alternatives = 0, False
-    for token in _TOKEN.finditer(pattern):
-        depth += {"(": 1, ")": -1}.get(token[0][0], 0)
-        alternatives |= token[0] == "|" and depth == 1
-        if depth == 0:
-            return token.start(), alternatives
-    raise ValueError("unclosed group")
 
 
 def _size(pattern: str) -> int:

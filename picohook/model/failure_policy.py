@@ -6,15 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from ..errors import (
-    HandshakeError,
-    HookCrashedError,
-    HookRefusedError,
-    HookReplyError,
-    HookTimeoutError,
-    HookUnavailableError,
-    PicohookError,
-)
+from ..errors import HookError, HookReplyError, PicohookError
 from ..wire import words
 from ..wire.answer_fields import json_type
 from ..wire.text import cut, escape, explain
@@ -43,22 +35,9 @@ def on_failure(stage: Stage[Any], hook: str, rule: OnFailure, cause: str) -> Dec
 
 def cause(error: Exception) -> str:
     """The name under which metrics count a failure."""
-    if isinstance(error, HookUnavailableError):
-        return error.cause
-    for kind, name in _CAUSES:
-        if isinstance(error, kind):
-            return name
-    return "error"
-
-
-_CAUSES: tuple[tuple[type[Exception], str], ...] = (
-    (HookTimeoutError, "timeout"),
-    (HookCrashedError, "crashed"),
-    (HookRefusedError, "refused"),
-    (HookReplyError, "reply"),
-    (HandshakeError, "handshake"),
-    (ValueError, "reply"),
-)
+    if isinstance(error, HookError):
+        return error.failure_kind
+    return HookReplyError.failure_kind if isinstance(error, ValueError) else HookError.failure_kind
 
 
 def describe(error: Exception) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ConfigDict, Field, JsonValue
 
+from .apply_edit import alike
 from .deferred import DeferredModel
 from .expressions import PYTHON, Expression, globs
 
@@ -68,7 +69,7 @@ class Filter(DeferredModel):
             and (self.model is None or (isinstance(model, str) and model.startswith(self.model)))
             and self.channel in {None, channel}
             and self.agent in {None, agent}
-            and all(_same(field(name), wanted) for name, wanted in self.when.items())
+            and all((value := field(name)) == wanted and alike(value, wanted) for name, wanted in self.when.items())
         )
 
     def never_has(self, fields: Mapping[str, Any], result: Mapping[str, Any]) -> list[str]:
@@ -91,11 +92,6 @@ def _expression(pattern: str) -> Expression:
     if _is_expression(pattern):
         return Expression(pattern[1:-1], PYTHON, whole=True)
     return globs(pattern)
-
-
-def _same(value: Any, wanted: Any) -> bool:
-    """Whether two values are equal as JSON, where true is not 1."""
-    return value == wanted and isinstance(value, bool) is isinstance(wanted, bool)
 
 
 def _plain(name: str) -> str:

@@ -122,14 +122,14 @@ class Payload(PlainModel):
     channel: str = ""
     chat_id: str = ""
 
-    def wire(self) -> dict[str, Any]:
-        return self.around(self.meta.wire())
-
-    def around(self, meta: Any) -> dict[str, Any]:
-        """The plain JSON form, with this `meta`."""
+    def wire(self, meta: Any = None) -> dict[str, Any]:
+        """The plain JSON form, without the fields that are None. `meta` takes the place of the plain form of its own."""
         own = self.__dict__  # without pydantic's slow attribute access
-        plain = {name: value for name, value in own.items() if value is not None}
-        plain["meta"] = meta
+        plain = {}
+        for name, value in own.items():
+            if value is not None:
+                plain[name] = value  # noqa: PERF403 - each question needs it, and a comprehension takes longer
+        plain["meta"] = meta or own["meta"].wire()
         return plain
 
 
@@ -173,8 +173,8 @@ class ToolReturn(ToolCall):
     """The time that the tool ran, in nanoseconds."""
     error: str | None = None
 
-    def around(self, meta: Any) -> dict[str, Any]:
-        return {**super().around(meta), "result": self.result.wire()}
+    def wire(self, meta: Any = None) -> dict[str, Any]:
+        return {**super().wire(meta), "result": self.result.wire()}
 
 
 class Prompt(Payload):

@@ -17,7 +17,6 @@ from pydantic import (
     Field,
     WithJsonSchema,
     create_model,
-    field_validator,
     model_validator,
 )
 
@@ -65,7 +64,32 @@ def _require_text(value: str) -> str:
     return value
 
 
+def _no_shell_string(value: Any) -> Any:
+    if isinstance(value, str):
+        msg = f"give a list, one element an argument: {value.split()!r}".replace("'", '"')
+        raise ValueError(msg)
+    return tuple(value) if isinstance(value, list) else value  # strict validation refuses a list from a validator
+
+
+def _require_program(value: tuple[str, ...]) -> tuple[str, ...]:
+    if value and not value[0]:
+        raise ValueError("the program's name is empty")
+    if any("\0" in argument for argument in value):
+        raise ValueError("an argument holds a NUL character")
+    return value
+
+
+def _require_function(value: str) -> str:
+    module, colon, function = value.partition(":")
+    if not colon or not all(part.isidentifier() for part in f"{module}.{function}".split(".")):
+        raise ValueError('must be "module:function"')
+    return value
+
+
 Text = Annotated[str, AfterValidator(_require_text)]
+Program = Annotated[tuple[str, ...], BeforeValidator(_no_shell_string), AfterValidator(_require_program)]
+"""A program and its arguments; empty for none."""
+Function = Annotated[str, AfterValidator(_require_function)]
 Globs = Annotated[tuple[str, ...], Field(max_length=64), AfterValidator(_check_globs)]
 """Globs for files of a project."""
 
@@ -215,9 +239,11 @@ class HookSpec(Settings):
         exclude=True,
         description="The tables that it wants and that count for it, each with its file.",
     )
-    command: tuple[str, ...] = Field(default=(), description="The program and its arguments, which keeps running.")
+    command: Program = Field(default=(), description="The program and its arguments, which keeps running.")
     run: Text | None = Field(default=None, description="A shell command, run for each question.")
-    python: str | None = Field(default=None, description='A function of the host\'s own process: "module:function".')
+    python: Function | None = Field(
+        default=None, description='A function of the host\'s own process: "module:function".'
+    )
     fallback: str | None = Field(
         default=None, description="The hook of the same file that decides if this one fails, except at approve_tool."
     )
@@ -305,31 +331,6 @@ class HookSpec(Settings):
         if more:
             kind = _with_hook_keys(kind, *sorted(more))
         return kind
-
-    @field_validator("command", "notify", mode="before", check_fields=False)
-    @classmethod
-    def _no_shell_strings(cls, value: Any) -> Any:
-        if isinstance(value, str):
-            msg = f"give a list, one element an argument: {value.split()!r}".replace("'", '"')
-            raise ValueError(msg)
-        return tuple(value) if isinstance(value, list) else value  # strict validation refuses a list from a validator
-
-    @field_validator("command", "notify", check_fields=False)
-    @classmethod
-    def _no_nul(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        if value and not value[0]:
-            raise ValueError("the program's name is empty")
-        if any("\0" in argument for argument in value):
-            raise ValueError("an argument holds a NUL character")
-        return value
-
-    @field_validator("python")
-    @classmethod
-    def _names_a_function(cls, value: str | None) -> str | None:
-        module, colon, function = (value or "a:b").partition(":")
-        if not colon or not all(part.isidentifier() for part in f"{module}.{function}".split(".")):
-            raise ValueError('must be "module:function"')
-        return value
 
     @model_validator(mode="after")
     def _one_kind(self) -> HookSpec:

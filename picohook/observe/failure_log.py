@@ -9,8 +9,6 @@ if TYPE_CHECKING:
 
 WINDOW = 60.0
 """Seconds after a logged failure in which its repetitions are only counted."""
-ROUND = frozenset(10**power for power in range(1, 19))
-"""The numbers of failures at which they are summed up."""
 TEXTS = 5
 """The number of different texts of one kind of failure that a window logs. A hook may put a number or a time into each."""
 
@@ -23,8 +21,6 @@ class _Streak:
         self.ends = self.recovery_ends = float("-inf")
         """The ends of the windows that began with the logged failure and with the logged recovery."""
         self.texts: set[str] = set()
-        self.times = 0
-        """Failures in this window."""
         self.left_out = 0
         """Failures that are not logged yet."""
         self.why = self.counted_as = ""
@@ -34,7 +30,7 @@ class FailureLog:
     """The failures of one hook.
 
     A failure is logged at once, unless the same failure was logged within the last minute. Repetitions are counted, and the
-    count is logged at the 10th, the 100th and so on, when the hook answers again, and when it ends.
+    count is logged before the next failure that is logged, when the hook answers again, and when it ends.
     """
 
     def __init__(self) -> None:
@@ -55,20 +51,17 @@ class FailureLog:
         self.failing.add(stage)
         streak = self._streaks.setdefault((stage, kind), _Streak(stage, kind))
         if now >= streak.ends:
-            streak.ends, streak.times = now + WINDOW, 0
+            streak.ends = now + WINDOW
             streak.texts.clear()
-        streak.times += 1
         new = why not in streak.texts and len(streak.texts) < TEXTS
         if new:
             self._sum_up(streak)
             streak.texts.add(why)
+        else:
+            streak.left_out += 1
         streak.why, streak.counted_as = why, counted_as
         if new:
             self._warn("failed", streak)
-            return
-        streak.left_out += 1
-        if streak.times in ROUND:
-            self._sum_up(streak)
 
     def answered(self, stage: str, now: float) -> None:
         """Note an answer at this stage. Call it at least for the first answer after a failure."""

@@ -35,6 +35,7 @@ Logger: TypeAlias = "FieldLogger | logging.Logger | logging.LoggerAdapter[Any]"
 LONGEST_VALUE = 64 * 1024
 """Bytes of a field that are logged."""
 LEVELS = ("debug", "info", "warning", "error")
+"""The levels of the log, and of `host.log`, where a line of another level is logged as `info`."""
 
 
 class Log:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import errno
 import os
-import signal
 import socket
 from typing import TYPE_CHECKING
 
 import anyio
 
-from ..errors import HookCrashedError
+from ..wire.platforms import how_it_ended
 from .kill import stop_in_steps
-from .spawn import TRANSIENT
+from .plan import raise_not_started
 from .stderr import StderrReader
 
 if TYPE_CHECKING:
@@ -25,10 +24,6 @@ if TYPE_CHECKING:
 
 START_WAIT = 10.0
 """Seconds that the system may take to start a process. The time for its hello begins afterwards."""
-
-
-class SpawnDelayedError(Exception):
-    """The machine has no free descriptor, process or memory. A later start may succeed."""
 
 
 class Child:
@@ -72,9 +67,9 @@ class Child:
     ) -> Child:
         """Start a process. Its stderr is a pipe that is logged, or a copy of the descriptor `stderr`.
 
-        Raises `HookCrashedError` if it cannot be started, `SpawnDelayedError` if that may pass, and `TimeoutError` at the
-        deadline. After an error or a cancellation no process is left. `on_exit` is called when the process has ended and its
-        stderr was read, in a later round of the event loop.
+        Raises `HookCrashedError` if it cannot be started, and `TimeoutError` at the deadline. After an error or a cancellation
+        no process is left. `on_exit` is called when the process has ended and its stderr was read, in a later round of the
+        event loop.
         """
         pipes: list[int] = []
         stream = _sockets if plan.stdio == "socket" else os.pipe
@@ -89,9 +84,7 @@ class Child:
                 os.close(fd)
             if isinstance(error, TimeoutError) or not isinstance(error, OSError | ValueError):
                 raise
-            if isinstance(error, OSError) and error.errno in TRANSIENT:
-                raise SpawnDelayedError(error.strerror or str(error)) from None
-            raise HookCrashedError(f"cannot be started: {_why(error)}", hook=name) from None
+            raise_not_started(error, _why(error), name)
         for fd in theirs:
             os.close(fd)
         return cls(host.reactor, process, ours, log=host.log, on_exit=on_exit)
@@ -118,15 +111,7 @@ class Child:
 
     def describe_exit(self) -> str:
         """Returns the end of the process, in words."""
-        code = self.exit_code
-        if code is None:
-            return "did not end"
-        if code >= 0:
-            return f"exited with code {code}"
-        try:
-            return f"was ended by {signal.Signals(-code).name}"
-        except ValueError:
-            return f"was ended by signal {-code}"
+        return "did not end" if self.exit_code is None else how_it_ended(self.exit_code)
 
     async def stop(self, steps: Sequence[tuple[int | None, float]]) -> None:
         """Stop the process in these steps, the last by SIGKILL; see `stop_in_steps`. Does nothing in a fork of the host."""

@@ -24,31 +24,20 @@ _LACKING = "this host has no picohook.contain: use a Host, of a whole installati
 
 
 class GroupSpawner:
-    """Starts processes as children of the host. It loses a process that leaves its group."""
+    """Starts processes as children of the host. It loses a process that leaves its group.
 
-    def __init__(self, reactor: Reactor) -> None:
-        self._reactor = reactor
-
-    async def spawn(self, plan: Plan, streams: Streams, deadline: float) -> SpawnedProcess:
-        """Start a process. This never waits, so it ignores the deadline."""
-        del deadline
-        return _GroupProcess(self._reactor, plan, streams)
-
-
-class PlainSpawner(GroupSpawner):
-    """Starts the processes of a host without the package `picohook.contain`: each in the tier `group`.
-
-    A hook that asks for more is refused.
+    A host without the package `picohook.contain` has this one alone: it refuses a hook that asks for more.
     """
 
     tier: str | None = None
 
     def __init__(self, reactor: Reactor) -> None:
-        super().__init__(reactor)
+        self._reactor = reactor
         self.unable = dict.fromkeys(("namespace", "sweep"), _LACKING)
 
     async def spawn(self, plan: Plan, streams: Streams, deadline: float) -> SpawnedProcess:
-        """See `HostSpawner.spawn`."""
+        """See `HostSpawner.spawn`. This never waits, so it ignores the deadline."""
+        del deadline
         wanted = {
             f'contain = "{plan.contain}"': plan.contain not in {"best", "group"},
             "limits": plan.limits is not None,
@@ -57,7 +46,7 @@ class PlainSpawner(GroupSpawner):
         if any(wanted.values()):
             raise NotAvailableError(f"{', '.join(name for name in wanted if wanted[name])}: {_LACKING}")
         self.tier = "group"
-        return await super().spawn(plan, streams, deadline)
+        return _GroupProcess(self._reactor, plan, streams)
 
     async def aclose(self) -> None:
         """Does nothing: a process ends with its hook."""

@@ -31,10 +31,11 @@ async def stop_in_steps(process: SpawnedProcess, ended: anyio.Event, steps: Sequ
             process.signal(number)
         with anyio.move_on_after(seconds, shield=True):
             await ended.wait()
-    if not ended.is_set():
-        process.kill_launcher()
-        with anyio.move_on_after(KILL_WAIT, shield=True):
-            await ended.wait()
+    for _ in range(2):
+        if not ended.is_set():
+            process.kill_launcher()
+            with anyio.move_on_after(KILL_WAIT, shield=True):
+                await ended.wait()
     return ended.is_set()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import stat
@@ -9,9 +10,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NoReturn, TypeVar
 
-from ..errors import HookCrashedError, HookTimeoutError
+from ..errors import HookCrashedError, HookError, HookTimeoutError, PicohookError
 from ..wire.platforms import runs_descriptors
 from ..wire.regular_files import identity, open_regular
 from .advice import missing_file, missing_program
@@ -34,6 +35,8 @@ T = TypeVar("T")
 
 _SHEBANG_LIMIT = 256
 _COMPILED = b"\x7fELF"
+TRANSIENT = frozenset({errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM, errno.ETOOMANYREFS})
+"""Errors of the machine, not of the hook. The last is that too many descriptors of this user are on their way."""
 
 
 class ChangedError(HookCrashedError):
@@ -41,6 +44,17 @@ class ChangedError(HookCrashedError):
 
     def __init__(self, name: str) -> None:
         super().__init__("its files changed while it was being started: it was asked nothing", hook=name)
+
+
+class DelayedError(HookCrashedError):
+    """The machine has no free descriptor, thread, process or memory. A later start may succeed."""
+
+
+def raise_not_started(error: Exception, why: str, hook: str) -> NoReturn:
+    """Raises `HookCrashedError` for the error of a start: a `DelayedError` if its cause may pass."""
+    if isinstance(error, OSError) and error.errno in TRANSIENT:
+        raise DelayedError(f"cannot be started now: {error.strerror or error}", hook=hook) from None
+    raise HookCrashedError(f"cannot be started: {why}", hook=hook) from None
 
 
 class OpenProgram:
@@ -94,16 +108,13 @@ class Planner:
         self._files = FileThreads()
 
     async def plan(self, deadline: float) -> tuple[Seen | None, Plan]:
-        """The files that were verified, and the plan.
-
-        Raises the errors of `plan` and of the verification, `HookTimeoutError` at the deadline, and `NoThreadError`.
-        """
+        """The files that were verified, and the plan. Raises `HookError`: a `HookTimeoutError` at the deadline."""
         return await self._aside(self._verify_and_plan, deadline)
 
     async def require_unchanged(self, seen: Seen | None, deadline: float) -> None:
         """Verify again: a script started by its path may not be the one that was verified.
 
-        Raises `ChangedError` if the files are others than `seen`, and the errors of `plan`.
+        Raises `ChangedError` if the files are others than `seen`, and as `plan` does.
         """
         if seen is not None and self._verify is not None:
             now = await self._aside(partial(self._verify, self._trusted), deadline)
@@ -119,6 +130,12 @@ class Planner:
             return await self._files.run(work, deadline)
         except TimeoutError:
             raise HookTimeoutError("its files could not be read in time", hook=self._spec.name) from None
+        except HookError:
+            raise
+        except PicohookError as error:
+            raise HookCrashedError(str(error), hook=self._spec.name) from None
+        except Exception as error:  # from the embedder's check
+            raise_not_started(error, repr(error), self._spec.name)
 
 
 def plan(spec: HookSpec, environ: Mapping[str, str], seen: Seen | None = None) -> Plan:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import HookCrashedError, HookTimeoutError
 from ..transport.pipe import LinePipe
-from .child import Child, SpawnDelayedError
+from .child import Child
 from .environment import environment
 from .plan import Planner
 
@@ -104,8 +104,6 @@ class Runner:
             child = await Child.start(host, planned, deadline=deadline, name=name, on_exit=ended)
         except TimeoutError:
             raise HookTimeoutError("it was not started in time", hook=name) from None
-        except SpawnDelayedError as error:
-            raise HookCrashedError(f"cannot be started now: {error}", hook=name) from None
         pipe = LinePipe(host.reactor, child.stdout, child.stdin, received, lambda: None, tap=host.tap, name=name)
         try:
             if feed():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -16,9 +15,6 @@ if TYPE_CHECKING:
     from .plan import Plan, Verify
 
     Streams = tuple[int, int, int]
-
-TRANSIENT = frozenset({errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM})
-"""Errors of the machine, not of the hook."""
 
 
 class NotAvailableError(ValueError):
@@ -47,7 +43,7 @@ class SpawnedProcess(Protocol):
         """Signal its whole group, unless it has ended."""
 
     def kill_launcher(self) -> None:
-        """Kill its launcher, and so the process, if the launcher does not react. Call it if the process survives SIGKILL."""
+        """Kill its parent, and so the process, if the parent is not this process. Call it if the process survives SIGKILL."""
 
 
 class HostSpawner(Protocol):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import math
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -17,10 +18,6 @@ T = TypeVar("T")
 
 MOST_STUCK = 4
 """The number of threads of one hook's files that may be stuck. A thread that is stuck in a file system cannot be stopped."""
-
-
-class NoThreadError(Exception):
-    """The system cannot start a thread now. The work was not begun."""
 
 
 class _Run:
@@ -57,7 +54,7 @@ class Threads:
         return sum(run.is_abandoned for run in self._runs)
 
     async def run(self, function: Callable[..., T], *arguments: Any) -> tuple[T]:
-        """The result of a function, in a tuple. Waits for a free place. Raises `NoThreadError` if no thread can be started."""
+        """The result of a function, in a tuple. Waits for a free place. Raises `OSError` if no thread can be started."""
         run = _Run()
         try:
             self._places.acquire_on_behalf_of_nowait(run)
@@ -72,7 +69,7 @@ class Threads:
         except RuntimeError as error:
             if run.has_begun:
                 raise
-            raise NoThreadError(str(error)) from None
+            raise OSError(errno.EAGAIN, str(error)) from None
         finally:
             run.is_abandoned = True
             if run.has_ended or not run.has_begun:
@@ -94,8 +91,8 @@ class FileThreads:
     async def run(self, work: Callable[[], T], deadline: float) -> T:
         """The result of `work`.
 
-        Raises `TimeoutError` at the deadline, or at once if too many threads are stuck. Raises `NoThreadError` if no thread
-        can be started.
+        Raises `TimeoutError` at the deadline, or at once if too many threads are stuck. Raises `OSError` if no thread can be
+        started.
         """
         if self._threads.stuck < MOST_STUCK:
             with anyio.CancelScope(deadline=deadline):

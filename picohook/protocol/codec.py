@@ -19,7 +19,7 @@ import orjson
 
 from ..errors import EncodeError
 from ..wire import words
-from .messages import ABSENT, DuplicateKeys, InvalidLine, Message, Notification, Reply, Request, Response
+from .messages import ABSENT, DuplicateKeys, InvalidLine, Message, Notification, Request, Response
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -36,8 +36,6 @@ _DIGITS_OF_VALUE = 25
 """The number of digits of numbers that count as a value: long integers take long to decode."""
 ENDS = 512
 """The number of bytes at each end of a line that are searched for its envelope."""
-RESULT_MEMBERS = 3
-"""The number of members in the envelope of a result: jsonrpc, id and result."""
 
 
 class TooManyValuesError(ValueError):
@@ -57,10 +55,6 @@ def decode(line: bytes) -> Message:
         value = jiter.from_json(line, catch_duplicate_keys=True, allow_inf_nan=False, cache_mode="all")
         if _overflows(line, value):
             return InvalidLine(_OUT_OF_RANGE)
-        if type(value) is dict and len(value) == RESULT_MEMBERS and value.get("jsonrpc") == "2.0":
-            id, result = value.get("id"), value.get("result", ABSENT)  # noqa: A001 - JSON-RPC's name for it
-            if type(id) is int and result is not ABSENT:
-                return id, Reply(result)  # as nearly always
     except ValueError as error:
         if not str(error).startswith("Detected duplicate key"):
             return InvalidLine(str(error))
@@ -93,9 +87,10 @@ def _are_too_many(data: bytes) -> bool:
     return separators + digits // _DIGITS_OF_VALUE > words.MAX_VALUES
 
 
-_ID = rb'"id"\s*:\s*(\d{1,18}|"[^"\\]{0,200}")\s*'
+_ID = rb'"id"\s*:\s*(?P<id>0|[1-9]\d{0,17}|"[ !#-\[\]-~]{0,200}")\s*'
 _VERSION = rb'(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?'
-_BEGINNING = re.compile(rb"\s*\{\s*%b(?:%b,\s*)?%b\"(\w+)\"" % (_VERSION, _ID, _VERSION))
+_METHOD = rb'(?:"(?P<method>method)"\s*:\s*"[^"\\]*"\s*,\s*)?'
+_BEGINNING = re.compile(rb"\s*\{\s*%b%b%b(?:%b,\s*)?%b\"(?P<next>\w+)\"" % (_VERSION, _METHOD, _VERSION, _ID, _VERSION))
 _END = re.compile(rb'[{,]\s*%b(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$' % _ID)
 
 
@@ -105,8 +100,9 @@ def envelope_of(beginning: bytes, end: bytes) -> tuple[Any, bool]:
     Authors of JSON-RPC write the id as one of the first members, or of the last.
     """
     first, last = _BEGINNING.match(beginning), _END.search(end)
-    found = first if first is not None and first[1] else last
-    return (None if found is None else json.loads(found[1])), first is not None and first[2] in {b"method", b"params"}
+    found = first if first is not None and first["id"] else last
+    is_request = first is not None and not {b"method", b"params"}.isdisjoint((first["method"], first["next"]))
+    return (None if found is None else json.loads(found["id"])), is_request
 
 
 def _unread(line: bytes) -> Message:
@@ -147,7 +143,9 @@ def _classify(value: dict[str, Any], duplicates: DuplicateKeys) -> Message:
         if id is ABSENT:
             return InvalidLine("neither a request nor a response: it has no method and no id")
         versioned = value.get("jsonrpc") == "2.0"
-        beside = {name: one for name, one in value.items() if name not in _RESPONSE_MEMBERS}
+        beside = {}
+        if not value.keys() <= _RESPONSE_MEMBERS:
+            beside = {name: one for name, one in value.items() if name not in _RESPONSE_MEMBERS}
         return Response(id, value.get("result", ABSENT), value.get("error", ABSENT), versioned, duplicates, beside)
     if type(method) is not str:
         return InvalidLine("the method is not a string")
@@ -198,10 +196,9 @@ def _may_have_null(data: bytes) -> bool:
 
     It looks at a limited number of places, and returns True if none of them decides.
     """
-    # rfind is the fastest search here; `in` is the slowest, because it raises and catches an exception inside.
     start = data.rfind(b"null")
     if start < 0:
-        return False  # as nearly always
+        return False
     for _ in range(16 + len(data) // 4096):
         if start == 0 or data[start - 1 : start] in _BEFORE_VALUE:
             return True
@@ -234,10 +231,6 @@ def _are_exact(values: Iterable[Any]) -> bool:
 _OPTIONS = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_SUBCLASS
 
 
-_COPIED = 1 << 16
-"""The length of a JSON text from which on the system gives it pages of its own, and no memory to those that it has not used."""
-
-
 def encode(value: Any) -> bytes:
     """The value as JSON. Raises `EncodeError` for a value that JSON cannot hold exactly.
 
@@ -247,18 +240,18 @@ def encode(value: Any) -> bytes:
         data = orjson.dumps(value, option=_OPTIONS)
     except TypeError:
         return _encode_slowly(value)
-    if _may_have_null(data) and not _are_exact((value,)):
+    # rfind is the fastest search here; `in` is the slowest, because it raises and catches an exception inside.
+    if data.rfind(b"null") >= 0 and _may_have_null(data) and not _are_exact((value,)):
         return _encode_slowly(value)
     return data
 
 
-def encode_to_keep(value: Any) -> bytes:
-    """The same as `encode`, in the memory of its length: for a text that is kept while hooks are asked.
-
-    orjson reserves 4 KiB for a short text, and eight times its length for a long one.
-    """
-    data = encode(value)
-    return b"%b" % data if len(data) < _COPIED else data
+def encode_ordered(value: Any) -> bytes:
+    """A JSON value as JSON, with the names of each object in order: the same value has the same bytes."""
+    try:
+        return orjson.dumps(value, option=_OPTIONS | orjson.OPT_SORT_KEYS)
+    except TypeError:  # an integer beyond 64 bits, or half of a character
+        return json.dumps(value, sort_keys=True, default=_plain).encode()
 
 
 @cache

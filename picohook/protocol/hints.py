@@ -5,7 +5,6 @@ from __future__ import annotations
 PRETTY = "it prints JSON over several lines: print each message on one line"
 NO_JSON = "it prints text to standard output, which is for the protocol alone: print to standard error"
 TEXT_ID = "it sends the id back as a string: send it back as the number that it received"
-FRACTION_ID = "it sends the id back with a fraction: send it back as the whole number that it received"
 NO_DICT = "it prints a Python dict, which is not JSON: print json.dumps(...) of it"
 NO_ENVELOPE = (
     'its answer lacks the envelope: send {"jsonrpc": "2.0", "id": ID, "result": ...}, with the id of the request'
@@ -16,19 +15,6 @@ NO_ENVELOPE = (
 def hint_of_unknown(request_id: int) -> str:
     """The advice for a reply with the id of no request."""
     return f"it answers with the id {request_id}, which no request has: send back the id of the request"
-
-
-def hint_of_id(request_id: object) -> str:
-    """The advice for a reply with this id, which is a string or a fraction."""
-    return TEXT_ID if isinstance(request_id, str) else FRACTION_ID
-
-
-def number_meant(request_id: object) -> int | None:
-    """The id that a string or a fraction probably stands for; None without a guess."""
-    try:
-        return int(request_id) if isinstance(request_id, str | float) else None
-    except (ValueError, OverflowError):
-        return None
 
 
 def hint_of_line(line: bytes) -> str:

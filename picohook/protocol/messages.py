@@ -1,4 +1,4 @@
-"""The messages of JSON-RPC, which `codec` reads and writes, and the replies in responses that are not simply a result."""
+"""The messages of JSON-RPC, which `codec` reads and writes, and the replies in responses."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class DuplicateKeys(Enum):
 
 @dataclass(slots=True)
 class Response:
-    """A response that is not simply a result, well formed or not. `read_response` reads it."""
+    """A response, well formed or not. `read_response` reads it."""
 
     id: object
     result: Any
@@ -77,9 +77,7 @@ class InvalidLine:
     reason: str
 
 
-Result = tuple[int, Reply]
-"""A response that is a result and nothing else, as nearly all are: its id and the reply."""
-Message = Result | Response | Request | Notification | InvalidLine
+Message = Response | Request | Notification | InvalidLine
 
 
 def read_response(response: Response, *, strict: bool) -> Reply:
@@ -96,7 +94,7 @@ def read_response(response: Response, *, strict: bool) -> Reply:
         reply.error = "its answer has both a result and an error"
     elif failed:
         reply.code, reply.error = _read_error(error)
-    elif problem := misplaced(result, response.beside):
+    elif response.beside and (problem := misplaced(result, response.beside)):
         reply.error = problem
     elif flaw and strict:
         reply.error = flaw

@@ -24,10 +24,10 @@ from ..wire import words
 from ..wire.text import cut, show
 from . import hello
 from .codec import between_id_and_params, decode, encode, notification_line
-from .hints import hint_of_id, hint_of_line, hint_of_unknown, number_meant
+from .hints import TEXT_ID, hint_of_line, hint_of_unknown
 from .known_reply import COMPACT, PlainReply, spelling_of
 from .lines import LineBuffer
-from .messages import InvalidLine, Notification, Reply, Request, Response, read_response
+from .messages import InvalidLine, Message, Notification, Reply, Request, Response, read_response
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -297,12 +297,7 @@ class Peer:
                 del self._pending[digits]
                 yield pending[1], plain
                 continue
-            message = decode(line)
-            event = (
-                self._result_received(*message, line)
-                if isinstance(message, tuple)
-                else self._other_received(message, line)
-            )
+            event = self._line_received(decode(line), line)
             if event is not None:
                 yield event
         if self._lines.too_long and self.state is not _CLOSED:
@@ -325,18 +320,8 @@ class Peer:
         """Free the memory of an unfinished line. Call it when no more data comes."""
         self._lines.tail = None
 
-    def _result_received(self, request_id: int, reply: Reply, line: bytes) -> PeerEvent:
-        pending = self._take(request_id)
-        if pending is None:
-            return self._unexpected(request_id, line)
-        if type(reply.result) is dict and reply.result.keys() <= _PLAIN:
-            self._spelling = spelling_of(line) or self._spelling
-        return pending[1], reply
-
-    def _other_received(
-        self, message: Response | Request | Notification | InvalidLine, line: bytes
-    ) -> PeerEvent | None:
-        """The event for a line that is not simply a result; None for most blank lines."""
+    def _line_received(self, message: Message, line: bytes) -> PeerEvent | None:
+        """The event for a line; None for most blank lines."""
         if isinstance(message, Response):
             return self._response_received(message, line)
         if isinstance(message, InvalidLine):
@@ -352,7 +337,10 @@ class Peer:
         pending = self._take(response.id)
         if pending is None:
             return self._unexpected(response.id, line)
-        return pending[1], read_response(response, strict=pending[2])
+        reply = read_response(response, strict=pending[2])
+        if type(reply.result) is dict and reply.result.keys() <= _PLAIN:
+            self._spelling = spelling_of(line) or self._spelling
+        return pending[1], reply
 
     def _unexpected(self, request_id: object, line: bytes) -> DroppedLine:
         if self._waiting(request_id) is not None:
@@ -362,8 +350,8 @@ class Peer:
             late = self._abandoned.pop(request_id, self) is None
             if not 0 < request_id < self._next_id:
                 hint = hint_of_unknown(request_id)
-        elif self._waiting(number_meant(request_id)) is not None:
-            hint = hint_of_id(request_id)
+        elif isinstance(request_id, str) and request_id.encode("utf-8", "replace") in self._pending:
+            hint = TEXT_ID
         return DroppedLine("a reply that no request waits for", show(line), late, hint)
 
     def _notification_received(self, message: Notification, line: bytes) -> PeerEvent:

@@ -53,8 +53,8 @@ if TYPE_CHECKING:
 
 AT_ONCE = 32
 """The number of requests that one worker answers before other tasks get a turn."""
-MOST_BROKEN = 1000
-"""The most lines that are not JSON, of those read together. A client that sends more is dropped."""
+_NOT_JSON = error_response(None, RpcError(PARSE_ERROR)) + b"\n"
+"""The answer to a line that is not JSON. It is made once, because thousands of such lines may be read together."""
 SHOWN_OF_METHOD = 100
 """Bytes of a method's name that the log shows."""
 
@@ -89,9 +89,7 @@ class ConnectionLimits:
     unread: int = 1 << 20
     """Bytes of answers that the client has not read. Past that, no more calls begin and no more is read."""
     unread_max: int = 64 << 20
-    """Bytes of answers past which the client is dropped: calls that have begun can still add that many."""
-    unread_notifications: int = 1024
-    """Lines that a watching client may be behind. Past that, it is dropped."""
+    """Bytes past which the client is dropped: calls that have begun, and what it watches, can still add that many."""
     drain: float = 2.0
     """Seconds that it has to read the rest when its connection ends."""
 
@@ -126,7 +124,7 @@ class Connection:
 
         With `takes_responses` the server makes requests of its own. Without it, a response is an invalid request.
         """
-        self.outgoing = OutgoingRequests(self._send, self._send_if_read)
+        self.outgoing = OutgoingRequests(self._send)
         self._takes_responses = takes_responses
         self._context = context_for(self)
         self._dispatcher = dispatcher
@@ -139,8 +137,6 @@ class Connection:
         self._most_queued = limits.in_flight + limits.batch
         """The most requests that may wait while open calls wait for the client's own answers."""
         self._workers = 0
-        self._broken = 0
-        """The number of lines without a request that were read together with the last one."""
         self._idle: list[tuple[Promise, None]] = []
         """The promises that idle workers wait for, as `Reactor.settle` takes them."""
         self.held = False
@@ -212,9 +208,9 @@ class Connection:
     # Requests.
 
     def _received(self, data: bytes) -> None:
-        before, self._broken = len(self._queue), 0
+        before = len(self._queue)
         for line in self._lines.feed(data):
-            if line.strip() and self._broken <= MOST_BROKEN:
+            if line.strip():
                 self._take(line)
         self._start(len(self._queue) - before)  # together, so that their questions and answers share writes
         if self._lines.too_long:
@@ -226,10 +222,6 @@ class Connection:
     def _reject(self, error: RpcError) -> None:
         """Answer a line that has no request."""
         self.stream.send(error_response(None, error) + b"\n")
-        self._broken += 1
-        if self._broken > MOST_BROKEN:
-            self._log.warning(f"a client of {self._noun} was dropped: it sends lines that are not JSON")
-            self.finish()
 
     def _take(self, line: bytes) -> None:
         try:
@@ -241,7 +233,7 @@ class Connection:
                 self.stream.send(error_response(error.id, RpcError.because(INVALID_REQUEST, str(error))) + b"\n")
             return
         except ValueError:
-            self._reject(RpcError(PARSE_ERROR))
+            self.stream.send(_NOT_JSON)
             return
         if type(value) is not list:
             self._enqueue((value, None, 0))
@@ -385,16 +377,6 @@ class Connection:
         self._resume()
         return True
 
-    def _send_if_read(self, line: bytes) -> None:
-        """Send a line, unless the client has too much to read already."""
-        if not self._ended.is_set() and self.stream.unsent <= self._limits.unread:
-            self.stream.send(line)
-
     def notify(self, method: str, params: Any) -> None:
         """Send a notification. Drops the client if it is too far behind."""
-        if self._ended.is_set():
-            return
-        if self.stream.waiting >= self._limits.unread_notifications:
-            self._drop()
-        else:
-            self.stream.send(notification(method, params) + b"\n")
+        self._send(notification(method, params) + b"\n")

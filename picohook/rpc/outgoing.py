@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from ..errors import HookCrashedError, HookError, HookRefusedError, HookTimeoutError
-from ..protocol.codec import encode
 from ..wire.text import show
 from .jsonrpc import notification
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-ASK, EVENT, CANCEL = "ask", "event", "cancel"
-"""The methods of messages to a client: a request for a hook that it answers itself, and two notifications."""
+ASK, CANCEL = "ask", "cancel"
+"""The methods of messages to a client: a request for a hook that it answers itself, and a notification."""
 MAX_OPEN = 1024
 """The most requests that may wait for one client."""
 SHOWN_OF_MESSAGE = 200
@@ -25,12 +24,12 @@ SHOWN_OF_MESSAGE = 200
 class OutgoingRequests:
     """The requests to one client. Each ends once: by its response, by its deadline, or with the connection."""
 
-    def __init__(self, send: Callable[[bytes], bool], send_if_read: Callable[[bytes], object]) -> None:
-        """`send` sends a line, and returns whether it could. `send_if_read` drops the line if the client is slow to read."""
+    def __init__(self, send: Callable[[bytes], bool]) -> None:
+        """`send` sends a line, and returns whether it could."""
         self._open: dict[int, tuple[anyio.Event, list[dict[str, Any]]]] = {}
         """By id: what is set at the end, and the response."""
         self._last_id = 0
-        self._send, self._send_if_read = send, send_if_read
+        self._send = send
 
     def __len__(self) -> int:
         return len(self._open)
@@ -54,11 +53,7 @@ class OutgoingRequests:
         finally:
             del self._open[number]
             if not ended.is_set():
-                self._send_if_read(notification(CANCEL, {"id": number}) + b"\n")
-
-    def notify(self, params: dict[str, Any]) -> None:
-        """Send an event, unless the client is slow to read."""
-        self._send_if_read(b'{"jsonrpc":"2.0","method":"%b","params":%b}\n' % (EVENT.encode(), encode(params)))
+                self._send(notification(CANCEL, {"id": number}) + b"\n")
 
     def take(self, response: dict[str, Any]) -> None:
         """Take a response. A late, repeated or unknown one is dropped."""
@@ -70,7 +65,7 @@ class OutgoingRequests:
 
     def close(self) -> None:
         """Fail open requests now, and later ones at once: no more responses will come."""
-        self._send = self._send_if_read = lambda _: False  # which does not refer to the connection
+        self._send = lambda _: False  # which does not refer to the connection
         for ended, _ in self._open.values():
             ended.set()
 

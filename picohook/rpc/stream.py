@@ -137,11 +137,6 @@ class Stream:
 
     # Writing.
 
-    @property
-    def waiting(self) -> int:
-        """Lines that wait to be written."""
-        return len(self._out)
-
     def send(self, line: bytes, *, at_once: bool = False) -> None:
         """Write a line: at once, or together with the other lines of this pass of the event loop."""
         if self.broken or self._closing_write:

@@ -7,7 +7,7 @@ import sys
 
 from ..wire import words
 from .calls import STAGES, AfterLLM, ApproveTool, BeforeLLM, BeforeTool, Decorators, OfTool
-from .handlers import Handlers, Registry, is_plain, kinds_named, require_one_argument, threaded
+from .handlers import Handlers, Registry, is_plain, kinds_named, require_one_argument
 from .serving import Server
 
 TYPE_CHECKING = False
@@ -23,8 +23,7 @@ class HookApp(Decorators):
     """A hook made of functions.
 
     `def` handlers run one at a time in the main thread, and block the whole hook: they need no locks, and have to be quick.
-    `async def` handlers interleave where they await. `thread=True` runs each call of a handler in a thread of its own, for
-    handlers that block.
+    `async def` handlers interleave where they await. One that calls what blocks awaits `asyncio.to_thread(...)`.
 
     `max_in_flight` is the number of requests that the host may send at once. By default it is 1 for a hook whose handlers are
     all plain functions. Then further requests wait in the host, which knows their deadlines. Other hooks have no limit.
@@ -78,11 +77,9 @@ class HookApp(Decorators):
     # Registering.
 
     def _on_stage(self, call: type[Call]) -> Any:
-        def register(
-            handler: Any = None, /, *, tool: str | None = None, stream: bool = False, thread: bool = False
-        ) -> Any:
+        def register(handler: Any = None, /, *, tool: str | None = None, stream: bool = False) -> Any:
             if handler is None:
-                return lambda handler: register(handler, tool=tool, stream=stream, thread=thread)
+                return lambda handler: register(handler, tool=tool, stream=stream)
             if not callable(handler):
                 raise TypeError(f'@app.{call.stage}: settings have names, like tool="bash"')
             require_one_argument(handler, f"@app.{call.stage}")
@@ -92,21 +89,20 @@ class HookApp(Decorators):
                 raise TypeError(f"@app.{call.stage}: only after_llm takes `stream`")
             if tool is not None and not issubclass(call, OfTool):
                 raise TypeError(f"@app.{call.stage}: this stage is not about a tool, and takes no `tool`")
-            called = threaded(handler) if thread else handler
-            self._handlers(call).add(called, tool)
-            self._registry.awaits |= not is_plain(called)
+            self._handlers(call).add(handler, tool)
+            self._registry.awaits |= not is_plain(handler)
             return handler
 
         return register
 
-    def _on_event(self, *kinds: Any, thread: bool = False) -> Any:
+    def _on_event(self, *kinds: Any) -> Any:
         if len(kinds) == 1 and callable(kinds[0]):
             return self._on_event()(kinds[0])
         named = kinds_named(kinds)
 
         def register(handler: Handler) -> Handler:
             require_one_argument(handler, "@app.on_event")
-            self._registry.observers.append((named, threaded(handler) if thread else handler))
+            self._registry.observers.append((named, handler))
             return handler
 
         return register
@@ -119,15 +115,12 @@ class HookApp(Decorators):
         name: str = "",
         description: str = "",
         parameters: dict[str, Any] | None = None,
-        thread: bool = False,
     ) -> Any:
         from .tools import Tool  # most hooks have no tools
 
         if function is None:
-            return lambda function: self._tool(
-                function, name=name, description=description, parameters=parameters, thread=thread
-            )
-        tool = Tool(function, name, description, parameters, thread=thread)
+            return lambda function: self._tool(function, name=name, description=description, parameters=parameters)
+        tool = Tool(function, name, description, parameters)
         if tool.name in self._tools:
             raise ValueError(f"@app.tool: this hook has a tool {tool.name!r} already")
         self._tools[tool.name] = tool

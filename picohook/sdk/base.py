@@ -1,4 +1,4 @@
-"""`Call`, the base of the calls of all stages: it takes a decision and makes the smallest reply that carries it."""
+"""`Call`, the base of the calls of all stages: it takes a decision and makes the reply that carries it."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def text(value: object) -> str:
 class Call(View):
     """A request of the host to the hook."""
 
-    __slots__ = ("_changed", "_line", "_notes", "_params", "_read", "_server", "decision", "given_up", "id")
+    __slots__ = ("_line", "_notes", "_params", "_read", "_server", "decision", "given_up", "id")
 
     stage: ClassVar[str]
     edits: ClassVar[tuple[str, ...] | None] = ()
@@ -64,13 +64,12 @@ class Call(View):
     def __init__(self, params: dict[str, Any], request_id: object, line: bytes, server: Connection) -> None:
         self._params = params
         self._read = False
-        """Whether a handler has read a field, which it may have changed in place."""
+        """Whether a handler has read or set a field: it may have changed the payload."""
         self.id = request_id
         self.given_up = False
         self.decision: dict[str, Any] | None = None
         self._line = line
         self._server = server
-        self._changed: set[str] | None = None
         self._notes: dict[str, Any] | None = None
 
     @property
@@ -123,13 +122,10 @@ class Call(View):
         actions = (*_EVERY_STAGE, *own)
         return AnswerForm(cls.stage, carries=cls.carries, part=cls.part, editable=cls.edits, actions=actions)
 
-    def _changed_in_place(self) -> list[str]:
-        """Returns the fields that handlers changed in place. Raises `TypeError` for one that cannot be edited."""
-        before = self._before() if self._read else self._params
-        if before == self._params:
-            return []
-        changed = []
-        for name in {**before, **self._params}:
+    def _changed(self, before: dict[str, Any]) -> set[str]:
+        """Returns the fields that handlers changed. Raises `TypeError` for one that cannot be edited."""
+        changed = set()
+        for name in {**before, **self._params} if before is not self._params else ():
             old, new = before.get(name), self._params.get(name)
             if name == "result" and isinstance(new, dict):  # reading a field creates it
                 new = {key: value for key, value in new.items() if value or key in (old or ())}
@@ -137,12 +133,12 @@ class Call(View):
                 continue
             if name not in self._params or not (name == self.part if self.part else name in (self.edits or ())):
                 raise TypeError(f"{self.stage}: `{name}` was changed in place, and cannot be edited at this stage")
-            changed.append(name)
+            changed.add(name)
         return changed
 
     def _before(self) -> dict[str, Any]:
-        """Returns the payload that the host sent, decoded again."""
-        return loads(self._line.decode()).get("params") or {}
+        """Returns the payload that the host sent: decoded again if a handler may have changed it."""
+        return loads(self._line.decode()).get("params") or {} if self._read else self._params
 
     @property
     def denied(self) -> bool:
@@ -182,31 +178,22 @@ class Interception(Call):
             notes["inject_messages"] = messages
 
     def reply(self) -> dict[str, Any] | None:
-        decision, changed = self.decision, self._changed or set()
+        decision, notes = self.decision, self._notes or {}
+        edits: dict[str, Any] = {}
         action = None if decision is None else decision.get("action")
-        edits_allowed = action in _NOT_ENDING
-        if edits_allowed or action == words.RETRY:
-            changed = changed.union(self._changed_in_place())
-        if not changed:
-            return {**self._notes, **(decision or {})} if self._notes else decision
-        notes, edits = self._notes or {}, {}
-        if edits_allowed:
-            edits = self._edits(changed - self._edited_by(decision or {}))
-        elif action in {words.RESPOND, words.RETRY}:
-            edits = self._carried({name: self._params[name] for name in changed})
+        if action in _NOT_ENDING:
+            before = self._before()
+            edits = self._edits(before, self._changed(before))
+        elif action == words.RETRY:
+            edits = self._carried({name: self._params[name] for name in self._changed(self._before())})
         if decision is None:
             return {**edits, **notes} or None
-        if edits and edits_allowed:
+        if edits and action in _NOT_ENDING:
             own = {
                 name: {**edits[name], **(decision.get(name) or {})} for name in {self.carries, "patch"} & edits.keys()
             }
             decision = {**edits, **decision, "action": words.MODIFY, **own}
         return {**edits, **notes, **decision} if edits or notes else decision
-
-    def _edited_by(self, decision: Mapping[str, Any]) -> set[str]:
-        """Returns the fields that a decision sets itself."""
-        own = {*(decision.get(self.carries) or ()), *(decision.get("patch") or ())} if self.carries else {*decision}
-        return {self.part} if self.part and own else own
 
     def _decide(self, action: str, reason: str, **fields: object) -> Decision:
         decision = Decision(action=action, **fields)
@@ -223,69 +210,28 @@ class Interception(Call):
             target = target.setdefault(self.part, {})
         edits = {name: value for name, value in fields.items() if value is not None}
         target.update(edits)
-        self._changed = (self._changed or set()) | ({self.part} if self.part else fields.keys())
+        self._read = True
         if reason:
             self.note(reason=reason)
         return Marker(action=words.MODIFY)
 
-    def _edits(self, names: set[str]) -> dict[str, Any]:
-        """Returns the smallest edit that gives these fields their present values: a patch, and whole fields where it cannot."""
-        before = self._before()
-        if self.part:
-            if not names:
-                return {}
-            patch, whole = _difference(before.get(self.part) or {}, self._params[self.part])
-            patch = {self.part: patch} if patch else {}
-        else:
-            patch, whole = _difference(
-                {name: before.get(name) for name in names}, {name: self._params.get(name) for name in names}
-            )
-        if not patch and not whole:
+    def _edits(self, before: dict[str, Any], names: set[str]) -> dict[str, Any]:
+        """Returns the edit that gives these fields their present values. A field is sent whole; null in a patch removes it."""
+        after = {name: self._params.get(name) for name in names}
+        if self.part and names:
+            before, after = before.get(self.part) or {}, self._params[self.part]
+            names = {*before, *after}
+        changed = {name: after.get(name) for name in names if not _same(before.get(name), after.get(name))}
+        if not changed:
             return {}
-        edits: dict[str, Any] = {"action": words.MODIFY, **self._carried(whole)}
-        if patch:
-            edits["patch"] = patch
-        return edits
+        edits = self._carried({name: value for name, value in changed.items() if value is not None})
+        removed: dict[str, Any] = {name: None for name, value in changed.items() if value is None}
+        if removed:
+            edits["patch"] = {self.part: removed} if self.part else removed
+        return {"action": words.MODIFY, **edits}
 
     def _carried(self, fields: dict[str, Any]) -> dict[str, Any]:
         return {self.carries: fields} if self.carries and fields else fields
-
-
-# The difference of two payloads as the smallest edit. Values that a handler did not change are not sent, so an untouched number
-# never becomes a Python float.
-
-
-def _difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Returns the merge patch from `before` to `after`, and the fields that have to be replaced as a whole."""
-    patch: dict[str, Any] = {}
-    whole: dict[str, Any] = {}
-    for name in [*after, *(name for name in before if name not in after)]:
-        old, new = before.get(name), after.get(name)
-        if new is None:
-            if old is not None:
-                patch[name] = None
-        elif not _same(old, new):
-            try:
-                patch[name] = _patch(old, new)
-            except ValueError:
-                whole[name] = new
-    return patch, whole
-
-
-def _patch(old: Any, new: Any) -> Any:
-    """Returns the RFC 7396 patch from one value to another. Raises `ValueError` if it would have to set a null."""
-    if not isinstance(new, dict):
-        return new
-    if not isinstance(old, dict):
-        old = {}
-    patch: dict[str, Any] = dict.fromkeys(name for name in old if name not in new)
-    for name, value in new.items():
-        if name in old and _same(old[name], value):
-            continue
-        if value is None:
-            raise ValueError(name)
-        patch[name] = _patch(old.get(name), value)
-    return patch
 
 
 def _same(one: Any, other: Any) -> bool:

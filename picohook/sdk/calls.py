@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any, Literal
 
-    from .types import OnResponse, OnStage, OnTool
+    from .types import OnStage
 
 
 class BeforePrompt(Interception):
@@ -250,7 +250,7 @@ class ApproveTool(OfTool):
     def reply(self) -> dict[str, Any]:
         if self.decision is not None:
             return self.decision
-        self._changed_in_place()  # raises if anything was changed: an approval is about the call that was sent
+        self._changed(self._before())  # raises if anything was changed: an approval is about the call that was sent
         return self._yes
 
 
@@ -311,10 +311,10 @@ class Decorators:
 
     before_prompt: OnStage[BeforePrompt]
     before_llm: OnStage[BeforeLLM]
-    after_llm: OnResponse[AfterLLM]
-    before_tool: OnTool[BeforeTool]
-    approve_tool: OnTool[ApproveTool]
-    after_tool: OnTool[AfterTool]
+    after_llm: OnStage[AfterLLM]
+    before_tool: OnStage[BeforeTool]
+    approve_tool: OnStage[ApproveTool]
+    after_tool: OnStage[AfterTool]
     before_finish: OnStage[BeforeFinish]
     before_compact: OnStage[BeforeCompact]
     after_compact: OnStage[AfterCompact]

@@ -70,7 +70,7 @@ def matcher(pattern: str) -> Callable[[str], object]:
     """Returns a function that tests a tool's name against a pattern.
 
     A pattern is a name, several names as "a|b", a glob with * ? [], or a regex between slashes. A hook's `filter` in the
-    host's configuration has the same patterns, without look-behind and references. Raises `ValueError` for a bad regex.
+    host's configuration has the same patterns, without look-around and references. Raises `ValueError` for a bad regex.
     """
     if not any(character in pattern for character in "*?[/"):
         return frozenset(name.strip() for name in pattern.split("|")).__contains__
@@ -110,34 +110,3 @@ def require_one_argument(handler: Handler, decorator: str) -> None:
         if least > 1 or (not most and not code.co_flags & _VARARGS):
             name = code.co_name
             raise TypeError(f"{decorator}: {name} is called with one argument: write def {name}(call)")
-
-
-def threaded(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns a coroutine function that calls this function in a new thread.
-
-    The process does not wait for that thread when it ends.
-    """
-
-    async def call(*args: Any, **kwargs: Any) -> Any:
-        import asyncio  # a loop runs by now, and none does when a handler is registered
-        import threading
-        from concurrent.futures import Future
-
-        outcome: Future[tuple[Any, BaseException | None]] = Future()
-        outcome.set_running_or_notify_cancel()  # a cancelled call does not end its thread
-
-        def run() -> None:
-            value, raised = None, None
-            try:
-                value = function(*args, **kwargs)
-            except BaseException as error:  # it is raised where the outcome is awaited
-                raised = error
-            outcome.set_result((value, raised))
-
-        threading.Thread(target=run, daemon=True, name=getattr(function, "__name__", None)).start()
-        value, error = await asyncio.wrap_future(outcome)
-        if error is not None:
-            raise error
-        return value
-
-    return call

@@ -67,7 +67,9 @@ class Loop:
         try:
             self._loop.add_reader(self._server.stdin, self._readable)
         except OSError:  # stdin is a file, which cannot be polled and is always ready
-            self._read_file()
+            while not self._over.is_set():
+                self._readable()
+                await asyncio.sleep(0)
         await self._over.wait()
         self._loop.remove_reader(self._server.stdin)
         if begun := self._begun():
@@ -77,11 +79,6 @@ class Loop:
         self._server.receive()
         if self._server.over:
             self._over.set()
-
-    def _read_file(self) -> None:
-        self._readable()
-        if not self._server.over:
-            self._loop.call_soon(self._read_file)
 
     def _begun(self) -> list[asyncio.Task[None]]:
         observing = [] if self._observing is None else [self._observing]

@@ -233,16 +233,12 @@ class Server:
         poll = select.poll()
         poll.register(self.stdin, select.POLLIN)
         while not self.over and poll.poll(0):
-            for line in self._read():
-                if words.CANCEL.encode() in line and self._cancels(line, call):
-                    call.given_up = True
-                else:
-                    self._lines.append(line)
-        call.given_up = call.given_up or self.over
+            self._lines.extend(self._read())
+        call.given_up = self.over or any(self._cancels(line, call) for line in self._lines)
 
     def _cancels(self, line: bytes, call: Call) -> bool:
         try:
-            message = load(line.decode())
+            message = load(line.decode()) if words.CANCEL.encode() in line else {}
             return bool(message["method"] == words.CANCEL and message["params"]["id"] == call.id)
         except (ValueError, LookupError, TypeError, RecursionError):
             return False

@@ -21,15 +21,11 @@ from __future__ import annotations
 
 import json
 import os
-import select
-import signal
-import subprocess
-import tempfile
 import threading
-import time
 from typing import TYPE_CHECKING, Any, Self
 
 from ..wire import words
+from ..wire.pipes import Pipes, Started
 from .answers import Answer, AnswerError, BrokenHookError
 from .calls import STAGES
 
@@ -42,8 +38,6 @@ __all__ = ["Answer", "AnswerError", "BrokenHookError", "Client", "Process", "cli
 
 TIMEOUT = 10.0
 """Seconds for an answer, and for the end of the hook."""
-
-CHUNK = 64 * 1024
 
 
 class Client:
@@ -64,14 +58,11 @@ class Client:
         self._answers: dict[int, dict[str, Any]] = {}
         self._number = 0
         self._rest = b""
-        self._reads = self._writes = -1
-        self._open = self._over = False
+        self._open = False
 
     def __enter__(self) -> Self:
-        self._reads, self._writes = self._start()
+        self._pipes = self._start()
         self._open = True
-        for end in (self._reads, self._writes):
-            os.set_blocking(end, False)
         modes = dict.fromkeys([words.OBSERVE, *(call.mode for call in STAGES.values())])
         hello = {"name": "test", "version": words.VERSION, "modes": list(modes)}
         try:
@@ -140,18 +131,18 @@ class Client:
             self._end_input()
             if in_order:
                 self._until(lambda: False)
-            if in_order and not self._over:
+            if in_order and not self._pipes.over:
                 raise self._broken("the hook did not end")
         finally:
             self._release()
 
     # How the hook runs, which `Process` changes.
 
-    def _start(self) -> tuple[int, int]:
-        """Start the hook. Returns the descriptors to read its output from, and to write its input to."""
+    def _start(self) -> Pipes:
+        """Start the hook."""
         app = self._app
         assert app is not None
-        (stdin, writes), (reads, stdout) = os.pipe(), os.pipe()
+        (stdin, self._writes), (self._reads, stdout) = os.pipe(), os.pipe()
 
         def serve() -> None:
             try:
@@ -161,7 +152,7 @@ class Client:
                 os.close(stdout)
 
         threading.Thread(target=serve, daemon=True, name=app.name).start()
-        return reads, writes
+        return Pipes(self._reads, self._writes, self._take)
 
     def _end_input(self) -> None:
         os.close(self._writes)
@@ -183,42 +174,19 @@ class Client:
         return self._number
 
     def _send(self, message: dict[str, Any]) -> None:
-        left = memoryview(json.dumps({"jsonrpc": "2.0", **message}, ensure_ascii=False).encode() + b"\n")
+        data = json.dumps({"jsonrpc": "2.0", **message}, ensure_ascii=False).encode() + b"\n"
+        try:
+            if self._pipes.write(data, self.timeout):
+                return
+        except BrokenPipeError:
+            self._until(lambda: False)  # read what it wrote before it ended
+            raise self._broken("the hook closed its input, and did not end") from None
+        raise self._broken("the hook did not read its input")
 
-        def written() -> bool:
-            nonlocal left
-            try:
-                left = left[os.write(self._writes, left) :]
-            except BlockingIOError:
-                pass
-            except BrokenPipeError:
-                self._until(lambda: False)  # read what it wrote before it ended
-                raise self._broken("the hook closed its input, and did not end") from None
-            return not left
+    def _until(self, done: Callable[[], bool]) -> bool:
+        return self._pipes.until(done, self.timeout)
 
-        if not self._until(written, writing=True):
-            raise self._broken("the hook did not read its input")
-
-    def _until(self, done: Callable[[], bool], *, writing: bool = False) -> bool:
-        """Read until `done` is true, the hook has ended, or the timeout has passed. Returns whether `done` is true."""
-        deadline = time.monotonic() + self.timeout
-        while not done():
-            if self._over:
-                return False
-            poll = select.poll()
-            poll.register(self._reads, select.POLLIN)
-            if writing:
-                poll.register(self._writes, select.POLLOUT)
-            ready = {end for end, _ in poll.poll(max(0.0, deadline - time.monotonic()) * 1000)}
-            if self._reads in ready:
-                self._read()
-            if not ready:
-                return False
-        return True
-
-    def _read(self) -> None:
-        chunk = os.read(self._reads, CHUNK)
-        self._over = not chunk
+    def _take(self, chunk: bytes) -> None:
         *lines, self._rest = (self._rest + chunk).split(b"\n")
         for line in lines:
             try:
@@ -231,7 +199,7 @@ class Client:
                 raise BrokenHookError(f"the hook wrote a line that is not a message: {line[:300]!r}") from None
 
     def _broken(self, what: str) -> BrokenHookError:
-        why = f"the hook ended{self._last_words()}" if self._over else f"{what} within {self.timeout:g} s"
+        why = f"the hook ended{self._last_words()}" if self._pipes.over else f"{what} within {self.timeout:g} s"
         return BrokenHookError(why)
 
 
@@ -247,59 +215,32 @@ class Process(Client):
         self._command = command
         self._cwd = cwd
         self._env = env
-        self._written = b""
+        self._written = ""
 
-    def _start(self) -> tuple[int, int]:
-        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - as long as the process
-        try:
-            self._process = subprocess.Popen(  # noqa: S603 - a test's own command
-                self._command,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=self._errors,
-                cwd=self._cwd,
-                env=self._env,
-                bufsize=0,
-                start_new_session=True,
-            )
-        except OSError:
-            self._errors.close()
-            raise
-        stdin, stdout = self._process.stdin, self._process.stdout
-        assert stdin is not None
-        assert stdout is not None
-        return stdout.fileno(), stdin.fileno()
+    def _start(self) -> Pipes:
+        self._hook = Started(self._command, self._take, cwd=self._cwd, env=self._env)
+        return self._hook.pipes
 
     @property
     def stderr(self) -> str:
         """The output of the process on stderr so far."""
-        if not self._errors.closed:
-            # Read at an offset, because a plain read would move the position at which the process writes.
-            self._written = os.pread(self._errors.fileno(), os.fstat(self._errors.fileno()).st_size, 0)
-        return self._written.decode("utf-8", "backslashreplace")
+        return self._written if self.exit_code is not None else self._hook.stderr
 
     def _last_words(self) -> str:
         line = self.stderr.strip().rpartition("\n")[2]
         return f"; its stderr ends with: {line}" if line else ""
 
     def _end_input(self) -> None:
-        if self._process.stdin is not None:
-            self._process.stdin.close()
+        self._hook.stdin.close()
 
     def _release(self) -> None:
         try:
-            if self._over:
-                self.exit_code = self._process.wait(self.timeout)
-        except subprocess.TimeoutExpired:
-            raise self._broken("the hook closed its output, and did not end") from None
+            if self._pipes.over and self._hook.wait(self.timeout) is None:
+                raise self._broken("the hook closed its output, and did not end")
         finally:
-            if self.exit_code is None:  # the number of its group stays its own until the process is waited for
-                os.killpg(self._process.pid, signal.SIGKILL)
-                self.exit_code = self._process.wait()
-            if self._process.stdout is not None:
-                self._process.stdout.close()
-            self._written = self.stderr.encode()
-            self._errors.close()
+            self._written = self._hook.stderr
+            self._hook.close()
+            self.exit_code = self._hook.process.returncode
 
 
 def client(app: HookApp, *, timeout: float = TIMEOUT) -> Client:

@@ -21,33 +21,13 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class OnStage(Protocol[C]):
-    """Registers a handler: `@app.before_llm`, or with settings."""
-
-    @overload
-    def __call__(self, handler: Callable[[C], R], /) -> Callable[[C], R]: ...
-    @overload
-    def __call__(self, *, thread: bool = False) -> Callable[[Callable[[C], R]], Callable[[C], R]]: ...
-
-
-class OnResponse(Protocol[C]):
-    """Registers a handler: `@app.after_llm`, or with settings."""
+    """Registers a handler: `@app.before_tool`, or with settings. `tool` is for stages about a tool, `stream` for after_llm."""
 
     @overload
     def __call__(self, handler: Callable[[C], R], /) -> Callable[[C], R]: ...
     @overload
     def __call__(
-        self, *, stream: bool = False, thread: bool = False
-    ) -> Callable[[Callable[[C], R]], Callable[[C], R]]: ...
-
-
-class OnTool(Protocol[C]):
-    """Registers a handler: `@app.before_tool`, or with settings."""
-
-    @overload
-    def __call__(self, handler: Callable[[C], R], /) -> Callable[[C], R]: ...
-    @overload
-    def __call__(
-        self, *, tool: str | None = None, thread: bool = False
+        self, *, tool: str | None = None, stream: bool = False
     ) -> Callable[[Callable[[C], R]], Callable[[C], R]]: ...
 
 
@@ -57,7 +37,7 @@ class OnEvent(Protocol):
     @overload
     def __call__(self, handler: Callable[[Event], R], /) -> Callable[[Event], R]: ...
     @overload
-    def __call__(self, *kinds: str, thread: bool = False) -> Callable[[Callable[[Event], R]], Callable[[Event], R]]: ...
+    def __call__(self, *kinds: str) -> Callable[[Callable[[Event], R]], Callable[[Event], R]]: ...
 
 
 class AddTool(Protocol):
@@ -72,5 +52,4 @@ class AddTool(Protocol):
         name: str = "",
         description: str = "",
         parameters: dict[str, Any] | None = None,
-        thread: bool = False,
     ) -> Callable[[F], F]: ...

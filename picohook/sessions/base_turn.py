@@ -15,7 +15,7 @@ from ..model.conversation import assistant_message, content_of, text_of, tool_me
 from ..model.trail import Notes
 from ..wire import words
 from ..wire.text import cut, escape
-from .delivery import deliver_result
+from .delivery import Delivery
 from .paused import PausedTurn, use
 
 if TYPE_CHECKING:
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from ..model.payloads import LLMRequest, Meta, ToolCall, ToolResult
     from ..model.trail import StageTrail
     from .base_session import BaseSession
-    from .delivery import Delivery
 
 _SUMMARY = 200
 """Bytes of a failed call's result in turn_end."""
@@ -290,8 +289,26 @@ class BaseTurn:
         self._executed.append(done)
 
     async def deliver(self, call: ToolCall, result: ToolResult) -> ToolResult:
-        """Deliver the user's part of a result. Returns the model's: see `deliver_result`."""
-        return await deliver_result(call, result, self.session.deliver, self.undelivered)
+        """Deliver the user's part of a result: the text, and the media if `response_handled` is set.
+
+        Returns the result as the model gets it. If the session's `deliver` fails, the result says so. Without one, the delivery
+        is added to `undelivered`, and the model gets the media.
+        """
+        text, media = "" if result.silent else result.for_user, tuple(result.media) if result.response_handled else ()
+        if not (text or media):
+            return result
+        delivery = Delivery(text, media, call.tool, call.channel, call.chat_id)
+        if self.session.deliver is None:
+            self.undelivered.append(delivery)
+            return result.model_copy(update={"response_handled": False}) if media else result
+        try:
+            sent = self.session.deliver(delivery)
+            if hasattr(sent, "__await__"):
+                await sent
+        except Exception as error:  # a channel can fail in any way; the model can say so
+            told = f"{result.for_llm}\nDelivery to the user failed: {str(error) or type(error).__name__}".strip()
+            return result.model_copy(update={"is_error": True, "for_llm": told, "response_handled": False})
+        return result
 
     def take(self, outcome: Outcome[Any]) -> None:
         """Keep the trail of an outcome, and its hooks' additions to the next request. Show the user their messages."""

@@ -61,9 +61,6 @@ class Batch:
         except PausedError:
             raise
         except AbortTurnError as error:
-            for index, returned in self._returned.items():
-                if self._steps[index].result is None:
-                    await self._end(self._steps[index], returned, returned.result, returned.duration)
             self._settle(error.outcome.reason_for_llm or "the turn was aborted", error.reason)
             error.results = tuple(await self._close())
             raise

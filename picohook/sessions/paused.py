@@ -142,7 +142,8 @@ class PausedTurn(DeferredModel):
         turn = state.get("turn") if isinstance(state, dict) else None
         if not isinstance(turn, dict):
             raise PicohookError("this is not a paused turn: it is not an object with a `turn`")
-        if key is not None and not _fits(state.get("mac"), _mac(turn, key)):
+        mac = str(state.get("mac")).encode("utf-8", "replace")
+        if key is not None and not hmac.compare_digest(mac, _mac(turn, key).encode()):
             raise PicohookError(
                 "the paused turn was changed, or sealed with another key: resume without a key to ask again"
             )
@@ -163,10 +164,6 @@ class PausedTurn(DeferredModel):
 def _require_key(key: bytes | None) -> None:
     if key is not None and not key:
         raise PicohookError("an empty key seals nothing: give one that only your program has")
-
-
-def _fits(answer: object, mac: str) -> bool:
-    return isinstance(answer, str) and hmac.compare_digest(answer.encode("utf-8", "replace"), mac.encode())
 
 
 def _mac(turn: Any, key: bytes) -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..calls.abort import PausedError, raise_if_ended
-from ..calls.model_call import decide_llm, in_rounds
+from ..calls.model_call import DecidedRequest, in_rounds
 from ..calls.tool_call import decide
 from ..engine.resumed import decided_by
 from ..errors import PicohookError
@@ -25,7 +25,7 @@ from .paused import Step, fingerprints, unchanged
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping, Sequence
 
-    from ..calls.model_call import Complete, DecidedRequest, Show
+    from ..calls.model_call import Complete, Show
     from ..calls.tool_call import DecidedCall, OnPause
     from ..model.trail import StageTrail
     from .delivery import Delivery
@@ -103,7 +103,7 @@ class Turn(BaseTurn):
         request = self.with_added(BEFORE_LLM.given(request)).model_copy(
             update={**self._place("turn.llm.request"), **last}
         )
-        return await decide_llm(self.host, request, self._take_of_llm, self._rounds)
+        return await DecidedRequest(self.host, request, self._take_of_llm, self._rounds).ask()
 
     @_step
     async def decide(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ..errors import HandshakeError, HookCrashedError, HookError, HookReplyError, HookTimeoutError, ProtocolError
+from ..errors import HandshakeError, HookCrashedError, HookError, HookTimeoutError, ProtocolError
 from ..model.decisions import CONTINUE
 from ..model.replies import plain_decision
+from ..observe.log import LEVELS
 from ..observe.rate_limit import RateLimit
 from ..protocol.known_reply import CONTINUE_REPLY
 from ..protocol.messages import Notification, Reply
@@ -41,8 +41,6 @@ LOGGED_LINES = 50
 """The number of lines of `host.log` that are logged in a second. Further lines are not logged."""
 STRIKES = 3
 """The number of timeouts of the oldest pending call, in a row, after which the process counts as hung."""
-LEVELS = ("debug", "info", "warning", "error")
-"""The levels of `host.log`. A line of another level is logged as `info`."""
 CLOSED_OUTPUT = "it closed its output"
 CLOSED_INPUT = "it closed its input"
 PIPE_ENDS = frozenset({CLOSED_OUTPUT, CLOSED_INPUT})
@@ -319,13 +317,11 @@ class Channel:
                     self._flush_soon()
                     if self._ignoring:
                         break
-        except BaseException:  # it ends the event loop; if the loop runs again, these calls get their replies
-            self._reactor.soon(partial(self._reactor.settle, ended))
-            raise
-        if len(ended) > 1:
-            self._flush_later()  # so that the callers woken now share one write
-        # This comes last, because a caller may continue at once, and call again or close this channel.
-        self._reactor.settle(ended)
+        finally:  # even if an exception ends the event loop, which may run again
+            if len(ended) > 1:
+                self._flush_later()  # so that the callers woken now share one write
+            # This comes last, because a caller may continue at once, and call again or close this channel.
+            self._reactor.settle(ended)
 
     def _outcome(self, call: Promise, reply: Reply | PlainReply) -> Any:
         """The decision in a reply, or a `Failure`; for hello, the reply itself."""
@@ -345,13 +341,9 @@ class Channel:
             reply = Reply({"action": action, "reason": reason} if reason else {"action": action})
         try:
             return self._read(stage, reply)
-        except Exception as error:  # it is raised to the caller
+        except BaseException as error:  # it is raised to the caller, even if it ends the program
             error.__context__ = None  # its frames refer to the call, which will hold this error
             return Failure(error.with_traceback(None))
-        except BaseException:  # it ends the event loop, as in `_received`
-            unread = Failure(HookReplyError("its answer was not read completely", hook=self.name))
-            self._reactor.soon(partial(self._reactor.settle, [(call, unread)]))
-            raise
 
     def _other_event(self, event: PeerEvent) -> None:
         if isinstance(event, DroppedLine):

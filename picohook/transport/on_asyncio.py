@@ -142,7 +142,7 @@ class AsyncioPromise(asyncio.Future[Any], Promise):
     def waiting(self) -> Context | None:
         return None if self.wake is None else self.context
 
-    def fail(self, error: Exception) -> None:
+    def fail(self, error: BaseException) -> None:
         self.set_exception(error)
         self._log_traceback = False  # no "exception was never retrieved": a cancelled caller reads nothing
 

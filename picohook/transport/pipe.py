@@ -1,4 +1,4 @@
-"""The pipes to a process's standard input and from its standard output. No function here blocks or waits."""
+"""The pipes to a process's standard input and from its outputs. No function here blocks or waits."""
 
 from __future__ import annotations
 
@@ -23,18 +23,19 @@ WIDE = 512 * 1024
 """The capacity of a pipe for a long line. More is slower: what waits in the pipe for so long has left the processor's cache."""
 MOST_WIDE = 16
 """The most pipes that may be wide at once. Linux limits the total capacity of a user's pipes: beyond it every new pipe is tiny.
-These pipes use a quarter of the limit at most."""
+These pipes use an eighth of the limit at most."""
 _wide: set[int] = set()
 """The descriptors of the wide pipes."""
 _open: weakref.WeakSet[LinePipe] = weakref.WeakSet()
 
 
 class LinePipe:
-    """The host's ends of a process's stdin and stdout. It owns both descriptors."""
+    """The host's ends of a process's stdin and stdout, or of its stderr alone. It owns the descriptors."""
 
     __slots__ = (
         "__weakref__",
         "_came",
+        "_chunk",
         "_on_data",
         "_on_end",
         "_reactor",
@@ -48,7 +49,7 @@ class LinePipe:
         self,
         reactor: Reactor,
         read_fd: int,
-        write_fd: int,
+        write_fd: int | None,
         on_data: Callable[[bytes], None],
         on_end: Callable[[], None],
         *,
@@ -58,13 +59,15 @@ class LinePipe:
         """`tap` is called with each line, in both directions, of the hook `name`."""
         self._reactor = reactor
         self._read_fd = read_fd
-        self._write_fd = write_fd
+        self._write_fd = -1 if write_fd is None else write_fd
+        self._chunk = CHUNK if write_fd is not None else CHUNK // 8
+        """The most bytes that are read at once. The lines of stderr may be many, and are looked at one by one."""
         self._on_data = on_data
         self._on_end = on_end
         self._sent = None if tap is None else RawLineSplitter(name, tap, sent=True)
         self._came = None if tap is None else RawLineSplitter(name, tap, sent=False)
-        self._resizable = stat.S_ISFIFO(os.fstat(write_fd).st_mode)
-        """Whether they are pipes and not sockets."""
+        self._resizable = write_fd is not None and stat.S_ISFIFO(os.fstat(write_fd).st_mode)
+        """Whether they are pipes for lines of the protocol, and not sockets."""
         _open.add(self)
         reactor.on_readable(read_fd, self._read)
 
@@ -73,15 +76,14 @@ class LinePipe:
         if self._read_fd < 0:
             return False
         try:
-            data = os.read(self._read_fd, WIDE if _wide and self._read_fd in _wide else CHUNK)
+            data = os.read(self._read_fd, self._chunk)
         except BlockingIOError:
             return False
         except OSError:
             data = b""
         if data:
-            if (_wide or len(data) >= CHUNK) and self._resizable:
-                _narrow(self._write_fd)  # a process that writes has most likely read its input
-                (_widen if len(data) >= CHUNK and not data.endswith(b"\n") else _narrow)(self._read_fd)
+            if len(data) >= CHUNK and self._resizable:
+                _widen(self._read_fd)
             if self._came is not None:
                 self._came.take(data)
             self._on_data(data)
@@ -92,7 +94,7 @@ class LinePipe:
 
     def drain(self, limit: int) -> None:
         """Read what the pipe has, up to `limit` bytes. Does not wait for another process that holds the pipe open."""
-        for _ in range(limit // CHUNK + 1):
+        for _ in range(limit // self._chunk + 1):
             if not self._read():
                 return
 
@@ -109,7 +111,7 @@ class LinePipe:
         return written
 
     def widen(self) -> bool:
-        """Enlarge the full pipe to stdin until the process writes something. Returns whether it was enlarged.
+        """Enlarge the full pipe to stdin for good. Returns whether it was enlarged.
 
         Use it for a line longer than the capacity of a pipe. Otherwise the two sides have to take turns every 64 KiB.
         """
@@ -133,6 +135,7 @@ class LinePipe:
         self.close_write()
         self.close_read()
         self._on_data = self._on_end = _ignore
+        self._came = self._sent = None
 
     def close_in_child(self) -> None:
         """Close both ends in a forked child. This leaves the event loop alone, which the parent may use."""
@@ -167,25 +170,11 @@ def _ignore(*_: object) -> None:
 
 
 def _widen(fd: int) -> bool:
-    if not pipe_size_command() or fd in _wide:
+    if not pipe_size_command() or fd in _wide or len(_wide) >= MOST_WIDE:
         return False
-    if len(_wide) >= MOST_WIDE:
-        for other in tuple(_wide):  # some hooks read and never write
-            _narrow(other)
-    if len(_wide) >= MOST_WIDE or not _resize(fd, WIDE):
+    try:
+        fcntl.fcntl(fd, pipe_size_command(), WIDE)
+    except OSError:  # the user's pipes are at their limit
         return False
     _wide.add(fd)
-    return True
-
-
-def _narrow(fd: int) -> None:
-    if fd in _wide and _resize(fd, CHUNK):
-        _wide.discard(fd)
-
-
-def _resize(fd: int, size: int) -> bool:
-    try:
-        fcntl.fcntl(fd, pipe_size_command(), size)
-    except OSError:  # not a pipe, or it has too much data, or the user's pipes are at their limit
-        return False
     return True

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from contextvars import Context
 
 T = TypeVar("T")
-NEVER = float("inf")
 
 PROGRESS: ContextVar[Callable[[], None] | None] = ContextVar("picohook.progress", default=None)
 """Called when a hook reports progress on the question for whose answer a task waits. That task has set it."""
@@ -53,7 +52,7 @@ NOTES = ("about", "deadline", "limit", "request", "timeout")
 class Failure:
     """An error that settles a promise: awaiting the promise raises it."""
 
-    error: Exception
+    error: BaseException
 
 
 class Alarm(Protocol):

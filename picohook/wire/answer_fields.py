@@ -109,44 +109,36 @@ def understand(form: AnswerForm, answer: dict[str, Any]) -> dict[str, Any]:
     field. Types are not checked here.
     """
     answer = fold_case(answer, form.names)
-    if "action" not in answer:
-        _require_decision(form, answer)
-    elif answer["action"] == words.MODIFY:
-        _require_edit(form, answer)
+    if "action" not in answer or answer["action"] == words.MODIFY:
+        _require_effect(form, answer)
     return answer
 
 
-def _require_decision(form: AnswerForm, answer: Mapping[str, Any]) -> None:
-    names = meaningful(answer) or [name for name in ("patch",) if answer.get(name)]  # a null in a patch means something
-    if not names or any(name in names for name in NOTES):
-        return
-    carried, patch = form.carried(answer), form.patch(answer)
+def _require_effect(form: AnswerForm, answer: Mapping[str, Any]) -> None:
+    """Raises `ValueError` for a `modify` that edits nothing, and for an answer that means something and decides nothing."""
+    modifies, carried, patch = "action" in answer, form.carried(answer), form.patch(answer)
     for payload, meant in ((carried, is_set(carried)), (patch, patch)):
-        if meant and (not isinstance(payload, dict) or form.known(payload)):
+        if (payload is not None if modifies else meant) and (not isinstance(payload, dict) or form.known(payload)):
             return
-    raise ValueError(f"the answer has no `action`, and {_mistaken(form, answer, names)}")
-
-
-def _require_edit(form: AnswerForm, answer: Mapping[str, Any]) -> None:
-    if any(isinstance(one := answer.get(name), dict) and form.known(one) for name in (form.carries, "patch")):
-        return  # as nearly always
-    payloads = [one for one in (form.carried(answer), form.patch(answer)) if one is not None]
-    if any(not isinstance(one, dict) or form.known(one) for one in payloads) or answer.get("patch") == {}:
-        return  # an empty patch is a patch without changes
-    carried = [name for name in (form.carries, "patch") if answer.get(name)]
-    names = carried + [name for name in meaningful(answer) if name not in {"action", *NOTES, *carried}]
-    if not names:
-        if any(is_set(answer.get(name)) for name in NOTES):
-            return
-        raise ValueError(f"`modify` came without {_carriers(form)}")
-    raise ValueError(f"`modify` changes nothing: {_mistaken(form, answer, names)}")
+    if modifies and patch == {}:
+        return  # a patch without changes
+    edits = ("patch", form.carries) if modifies else ("patch",)  # in a patch, a null means something
+    names = [name for name in edits if name and answer.get(name)]
+    names += [name for name in meaningful(answer) if name not in {"action", *NOTES, *names}]
+    if any(is_set(answer.get(name)) for name in NOTES) and not (names and modifies):
+        return
+    if modifies:
+        wrong = f"`modify` changes nothing: {_mistaken(form, answer, names)}" if names else ""
+        raise ValueError(wrong or f"`modify` came without {_carriers(form)}")
+    if names:
+        raise ValueError(f"the answer has no `action`, and {_mistaken(form, answer, names)}")
 
 
 def _mistaken(form: AnswerForm, answer: Mapping[str, Any], names: list[str]) -> str:
     """A message that names the wrong field and what its author probably meant."""
     guesses = ((name, guess_for(form, name, answer[name])) for name in names[:NAMES_TRIED])
     name, guess = next((one for one in guesses if one[1]), (names[0], ""))
-    if name in {form.carries, "patch"}:
+    if name and name in {form.carries, "patch"}:
         inner = ", ".join(f"`{one}`" for one in islice(answer[name], NAMES_TRIED))
         wrong = f"{form.stage} cannot change {_shown(inner)}, which `{name}` has"
     else:

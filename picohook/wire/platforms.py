@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import sys
 import threading
 
@@ -70,6 +71,16 @@ def is_ending(pid: int) -> bool:
     except OSError:
         return True
     return not LINUX or bool(int(flags) & PF_EXITING)
+
+
+def how_it_ended(code: int) -> str:
+    """Returns the end of a process, in words, by its exit code as in `subprocess`."""
+    if code >= 0:
+        return f"exited with code {code}"
+    try:
+        return f"was ended by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"was ended by signal {-code}"
 
 
 def processors() -> int:

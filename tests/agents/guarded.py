@@ -74,7 +74,7 @@ for key in os.listdir(place):
         connection, _ = host.accept()
         connection.recv(1 << 20)
         try:
-            connection.sendall(f"picohook-shim 1 {{key}}\\ndone 0 0 0\\n".encode())
+            connection.sendall(f"picohook-shim 1 {{key}}\\ndone 0\\n".encode())
         except OSError:
             pass
         connection.close()

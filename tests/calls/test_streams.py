@@ -174,23 +174,12 @@ async def test_a_secret_that_goes_on_after_a_part_is_hidden_whole():
     assert "".join([*seen, stream.rest]) == "my key is ****, keep it to yourself" == response.response["content"]
 
 
-async def test_a_character_that_comes_in_two_halves_is_one_character():
-    seen = []
-    hook = asked(lambda answer: seen.append(answer.response["content"]), stream={**EACH, "window": 1})
-    async with Host([hook]) as host:
-        stream = await begun(host)
-        assert await shown(stream, ["ab\ud83d", "\ude00c"]) == ["a", "b\U0001f600"]
-        await stream.conclude({"content": "ab\ud83d\ude00c"})
-    assert stream.rest == "c"
-    assert seen == ["ab", "ab\U0001f600c", "ab\U0001f600c"]
-
-
-async def test_half_of_a_character_without_the_other_is_an_error_and_not_shown():
+async def test_half_of_a_character_is_an_error_and_not_shown():
     async with Host([asked(stream={**EACH, "window": 1})]) as host:
         stream = await begun(host)
-        assert await shown(stream, ["ab", "\ud83d"]) == ["a", ""]
+        assert await shown(stream, ["ab"]) == ["a"]
         with pytest.raises(EncodeError, match="surrogates not allowed"):
-            await stream.conclude({"content": "ab\ud83d"})
+            await stream.add("\ud83d")
 
 
 async def test_what_a_hook_adds_to_the_end_of_each_part_is_there_once():

@@ -289,7 +289,7 @@ def test_a_cause_is_shown_once_and_not_escaped_twice(project):
     assert "\\" not in done.out + loud.err
 
 
-def test_a_hint_is_shown_once_and_the_line_that_it_is_about_too(project):
+def test_a_hint_is_shown_with_the_line_that_it_is_about(project):
     greeting = '{"jsonrpc": "2.0", "id": 1, "result": {}}'
     (project.path / "hook.sh").write_text(f"read a; echo '{greeting}'; read b; echo '{{'; read c\n")
     project.table("gate", command=["/bin/sh", "hook.sh"], stages=["before_tool"], timeout=0.3)
@@ -297,7 +297,6 @@ def test_a_hint_is_shown_once_and_the_line_that_it_is_about_too(project):
     done = call(project, "before_tool", "--params", CALL)
 
     assert done.out.count("it prints JSON over several lines") == 1
-    assert "several lines" not in done.err
     assert "WARNING: dropped a line hook='gate'" in done.err
     assert "line='{'" in done.err
 
@@ -325,7 +324,7 @@ def test_the_raw_lines_are_shown_and_recorded_on_request(project):
     assert came == [f"← gate  {greeting}", f"← gate  {answer}"]
     recorded = [json.loads(line) for line in (project.path / "record.jsonl").read_text().splitlines()]
     assert [(line["sent"], line["line"]) for line in recorded if line["type"] == "wire"][1] == (False, greeting)
-    assert f"← gate  {answer}" in project("trace", "record.jsonl").out
+    assert f"←  gate  {answer}" in project("trace", "record.jsonl").out
     assert "→ gate" not in call(project, "before_tool", "--params", CALL).err
 
 

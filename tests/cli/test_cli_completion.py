@@ -77,7 +77,6 @@ def offered(project, line: str, shell: str) -> str:
         ("picohook schema con", ["config"]),
         ("picohook control rel", ["reload"]),
         ("picohook new guard --lang ty", ["typescript"]),
-        ("picohook replay r.jsonl --ignore rea", ["reason"]),
         ("picohook nothing ", []),
     ],
 )

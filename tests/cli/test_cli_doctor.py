@@ -103,7 +103,7 @@ def test_doctor_shows_how_the_machine_contains_hooks(project, examine):
     report = examine()
 
     checks = [one["check"] for one in report.of("this machine")]
-    assert checks == ["version", "containment", "limits", "sandbox"]
+    assert checks == ["version", "containment"]
     tier = report.one("this machine", "containment")["message"].partition(":")[0]
     assert f"containment: {tier}" in report.one("hook gate", "start")["message"]
 
@@ -357,28 +357,6 @@ def test_a_setting_without_effect_is_a_warning(project):
     assert "hooks.late.canary: it is for before_tool and approve_tool" in message
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "said"),
-    [
-        ("picohook.toml", '[hooks.h]\ncommand=["sh"]\nobserve=["*"]\ninherit_env=true\n', "environment: h"),
-        (
-            "a.json",
-            '{"hooks":{"processes":{"h":{"enabled":true,"command":["sh"],"observe":["*"]}}}}',
-            "as PicoClaw's users expect",
-        ),
-        ("hooks.yaml", "pre_tool_execution:\n  - command: echo\n", "as j-cli's users expect"),
-    ],
-)
-def test_hooks_that_inherit_the_environment_are_pointed_out(project, name, text, said):
-    project.config = project.path / name
-    project.config.write_text(text)
-
-    ((check, message, _),) = at(Level.NOTE, files_of(project))
-
-    assert check == "environment"
-    assert said in message
-
-
 # As a command.
 
 
@@ -448,7 +426,7 @@ def test_a_finding_about_a_hook_that_fails_in_its_sandbox_says_so(project, exami
 
     found = examine()
 
-    if found.one("this machine", "sandbox")["level"] != "ok":
+    if "no sandbox works here" in found.one("hook held", "start")["message"]:
         pytest.skip("nothing here can sandbox")
     failed = found.one("hook held", check)
     assert failed["level"] == "error"

@@ -72,7 +72,7 @@ def test_a_configuration_in_toml_is_checked_without_importing_yaml_rich_or_the_h
 
     assert commands(modules) == {"check"}
     assert modules & {"yaml", "rich", "jsonrpcserver", "structlog", "httpx", "trio"} == set()
-    assert modules & {"picohook.model.replies", "picohook.hooks.supervised", "picohook.transport"} == set()
+    assert modules & {"picohook.model.replies", "picohook.hooks.process", "picohook.transport"} == set()
     assert modules & {"picohook.engine", "picohook.hooks.base"} == set()
     assert modules & {"picohook.host", *PARTS} == set()
 

@@ -177,7 +177,7 @@ def test_existing_files_are_left_alone(project):
     assert (project.path / "file").read_text() == "mine"
 
 
-def test_a_hook_that_cannot_be_written_whole_is_removed(project):
+def test_a_hook_that_cannot_be_written_is_an_error(project):
     def little():
         resource.setrlimit(resource.RLIMIT_FSIZE, (1500, 1500))
 
@@ -185,7 +185,6 @@ def test_a_hook_that_cannot_be_written_whole_is_removed(project):
         _, err = process.communicate(timeout=PATIENCE)
 
     assert (process.returncode, err) == (1, f"Error: {project.path}/made cannot be written: File too large\n")
-    assert list(project.path.iterdir()) == []
 
 
 @pytest.mark.parametrize(

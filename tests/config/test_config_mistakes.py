@@ -288,17 +288,22 @@ class TestSyntax:
 
     def test_a_key_given_twice_in_yaml(self, complaints: Complaints) -> None:
         text = "hooks:\n  a:\n    command: [a]\n    observe: ['*']\n    dir: a\n    dir: b\n"
-        assert complaints("a.yaml", text) == ["hooks.a.dir: is given twice, in line 5 and in line 6"]
+        assert complaints("a.yaml", text) == ["hooks.a.dir: is given twice"]
 
     def test_a_key_given_twice_hides_no_other_mistake(self, complaints: Complaints) -> None:
         text = "hooks:\n  a:\n    command: [a]\n    stages: [x]\n    dir: a\n    dir: b\n"
         assert len(complaints("a.yaml", text)) == 2
 
-    @pytest.mark.parametrize("key", ["on", "1", "2020-01-01", "null", "[a]", "<<"])
+    @pytest.mark.parametrize("key", ["on", "1", "2020-01-01", "null", "[a]", "<<", "!!str [a]"])
     def test_a_yaml_key_that_is_not_text(self, complaints: Complaints, key: str) -> None:
         assert complaints("a.yaml", f"hooks:\n  {key}: {{}}\n") == [
             "line 2, column 3: this key is not text to YAML (put it in quotes)"
         ]
+
+    @pytest.mark.parametrize("value", ["!!timestamp x", "!!bool x", "!!int x"])
+    def test_a_yaml_value_that_does_not_fit_its_tag(self, complaints: Complaints, value: str) -> None:
+        (complaint,) = complaints("a.yaml", f"hooks: {value}\n")
+        assert complaint.startswith("cannot be read: ")
 
     @pytest.mark.parametrize("text", ["a: &x [1]\nb: *x\n", "a: &x [*x]\n", "a: &x {}\nb:\n  <<: *x\n"])
     def test_yaml_aliases_are_refused(self, complaints: Complaints, text: str) -> None:

@@ -122,10 +122,10 @@ def test_junit_of_any_message_is_xml():
         (["conformance", "--", str(ROOT)], f"cannot be started: {ROOT} is a directory"),
         (["conformance", "--", str(ROOT / "LICENSE")], "is not executable: chmod +x it, or name its interpreter"),
         (["conformance", "--only", "ID-1", "--junit", "/nowhere/x", "--", "true"], "/nowhere/x cannot be written"),
-        (["probe", "--show"], "--show needs the REPORT"),
+        (["probe"], "Missing argument 'REPORT'"),
         (["probe", "/nowhere/report"], "Invalid value for REPORT: /nowhere/report cannot be written: No such file"),
         (["probe", str(ROOT)], "Invalid value for REPORT: " + str(ROOT) + " cannot be written: it is a directory"),
-        (["probe", "--json"], "--json needs --show"),
+        (["probe", "--json", "report.json"], "--json needs --show"),
         (["probe", "--junit", "x.xml", "report.json"], "--junit needs --show"),
         (["probe", "--show", "/nowhere/report"], "/nowhere/report cannot be read"),
         (["probe", "--show", str(ROOT / "LICENSE")], "is not a report of a probe"),
@@ -203,19 +203,3 @@ def test_an_unfinished_report_says_so(tmp_path):
     write_report(tmp_path / "report.json", complete=False)
     shown = picohook("probe", "--show", str(tmp_path / "report.json")).stdout
     assert "This report is not complete: the host did not close the probe's input, or has not yet." in shown
-
-
-def test_a_probe_without_a_report_writes_failures_to_stderr():
-    done = subprocess.run(
-        [sys.executable, "-m", "picohook", "probe"],
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        input=HELLO,
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=False,
-    )
-    assert json.loads(done.stdout) == {"jsonrpc": "2.0", "id": 7, "result": {"ok": True, "name": "probe"}}
-    first, last = done.stderr.splitlines()
-    assert first.startswith("HOST-ID-3 SHOULD: it asked {")
-    assert last == "11 hold, 1 do not, 28 were not seen"

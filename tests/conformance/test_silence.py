@@ -13,6 +13,7 @@ HELLO = '{"jsonrpc":"2.0","id":1,"result":{}}'
 
 SILENT = {
     "nothing": ("exit 0", "it ended with exit code 0 and wrote nothing: does it call app.run()"),
+    "a child keeps its output": ("sleep 1000 & echo boom >&2; exit 3", "it ended with exit code 3: boom"),
     "pretty": (
         "read line; printf '{\\n\"id\": 1\\n}\\n'; exec sleep 1000",
         "it gives no answer: it prints JSON over several lines",

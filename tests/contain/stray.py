@@ -6,12 +6,10 @@ Started by BOOT of `grounds` with the directories to import from and STEPS. Like
 import _signal as signal
 import errno
 import os
-import resource
 import sys
 
 from badhook import Hook, decode, encode, main  # noqa: F401 - main is what BOOT calls
 
-RLIMIT_LOCKS = 10
 TOKENS = 200
 """More than any test lets there be processes."""
 
@@ -38,10 +36,6 @@ class Stray(Hook):
         """The same program anew, with an empty environment."""
         os.execve(sys.executable, [*sys.orig_argv[:-1], encode(steps)], {})
 
-    def do_unmark(self):
-        """Lose the mark, as only somebody does who knows of it."""
-        resource.setrlimit(RLIMIT_LOCKS, (0, 0))
-
     def do_join(self, group):
         """Become a member of another process group."""
         os.setpgid(0, group)
@@ -65,6 +59,14 @@ class Stray(Hook):
 
     def do_kill_parent(self):
         os.kill(os.getppid(), signal.SIGKILL)
+
+    def do_kill_launcher(self):
+        """Kill its keeper and the launcher, so that neither sees the other's end."""
+        keeper = os.getppid()
+        with open(f"/proc/{keeper}/stat") as file:
+            launcher = int(file.read().rsplit(") ", 1)[1].split()[1])
+        for pid, number in ((launcher, signal.SIGSTOP), (keeper, signal.SIGKILL), (launcher, signal.SIGKILL)):
+            os.kill(pid, number)
 
     def do_slaughter(self, outside):
         """Kill every process that is in sight; but only within a namespace, since the test may run as root."""
@@ -104,6 +106,30 @@ class Stray(Hook):
         self.do_tell(refused)
         while True:
             signal.pause()
+
+    def do_chain(self, links):
+        """Fork and end, again and again, so that each process is there for a moment."""
+        for link in range(links):
+            if os.fork():
+                os._exit(0)
+            if link == 1:
+                self.do_tell("away")
+
+    def do_end_main_thread(self):
+        """Live on without the thread that the process began with: it looks like a zombie."""
+        import _thread
+        import ctypes
+
+        def live_on():
+            with open("/proc/self/stat") as file:
+                while ") Z" not in file.read():
+                    file.seek(0)
+            self.do_tell("away")
+            signal.pause()
+
+        _thread.start_new_thread(live_on, ())
+        system_exit = {"x86_64": 60}.get(os.uname().machine, 93)
+        ctypes.CDLL(None).syscall(system_exit, 0)
 
     def do_count_forks(self, most):
         """How many children it can have at once."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import resource
 import signal
 import subprocess
 import sys
@@ -15,7 +14,7 @@ from pathlib import Path
 import anyio
 import anyio.lowlevel
 import pytest
-from grounds import AS_SOMEBODY, CONTAIN, SOMEBODY, Ground, Held, Hosting, lacking, stray
+from grounds import AS_SOMEBODY, CONTAIN, ONE_LOOP, SOMEBODY, Ground, Held, Hosting, as_user, lacking, means_for, stray
 from hosting import family
 from scripted import HELLO, PATIENCE, SERVE, children, descriptors
 
@@ -102,8 +101,7 @@ async def test_for_a_whole_host_it_takes_less_than_15_mb_of_memory(tier, board):
     async with Host(hooks, timeouts=FAR):
         pids = {(await board.line(name)).pid for name in ("one", "two")}
         launcher = set(family()) - {os.getpid(), *pids}
-        # Of namespaces there are also the maker and two first processes.
-        assert len(launcher) == (4 if tier == "namespace" else 1)
+        assert len(launcher) == 3  # with a keeper for each hook
         assert 0 < sum(map(own_memory, launcher)) < 15_000_000
 
 
@@ -232,26 +230,6 @@ with open(said, "w") as file:
 """
 
 
-async def test_a_launcher_without_its_maker_ends_and_hooks_get_another_one(board, journal):
-    if why := lacking("namespace"):
-        pytest.skip(why)
-    hook = stray("h", board.call("h"), SERVE, contain="required")
-    async with Host([hook], timeouts=FAR, logger=journal) as host:
-        line = await board.line("h")
-        (launcher,) = host._mounted.containment._launchers
-        inner = {int(pid) for pid in Path(f"/proc/{launcher.pid}/task/{launcher.pid}/children").read_text().split()}
-        (maker,) = (pid for pid in inner if pid != line.pid and f"NSpid:\t{pid}\n" in status_of(pid))
-        os.kill(maker, signal.SIGKILL)
-        host.restart("h")
-        await line.dead()
-        assert (await board.line("h")).alive
-        assert (await host.before_tool(CALL)).trail[0].error is None
-
-
-def status_of(pid):
-    return Path(f"/proc/{pid}/status").read_text()
-
-
 async def test_without_a_directory_of_its_own_a_hook_starts_where_the_host_is_by_then(tier, tmp_path, monkeypatch):
     held = Containment(current_reactor(), Log())
     for name in ("first", "second", "gone"):
@@ -328,33 +306,6 @@ launcher_program.main()
 """
 
 
-async def test_namespaces_are_made_while_threads_of_the_launcher_ask_for_the_interpreter(monkeypatch, nothing_is_known):
-    if why := lacking("namespace"):
-        pytest.skip(why)
-    monkeypatch.setattr("picohook.contain.launcher_start.PROGRAM", RESTLESS)
-    async with Host([stray("a")], timeouts=FAR) as host:
-        assert host.status().containment == "namespace"
-    assert not children()
-
-
-RESTLESS = """
-import _thread, os, sys; sys.path.append(sys.argv[3])
-from contain import launcher_program, namespace
-def ask():
-    while True:
-        os.stat("/")
-test = namespace.Namespaces._test
-def test_often(self):
-    for _ in range(40):
-        test(self)
-namespace.Namespaces._test = test_often
-sys.setswitchinterval(1e-6)
-for _ in range(4):
-    _thread.start_new_thread(ask, ())
-launcher_program.main()
-"""
-
-
 @pytest.mark.parametrize(
     "program",
     ["import no_such_module", "import os; os.kill(os.getpid(), 9)", "import time; time.sleep(1000)"],
@@ -379,16 +330,6 @@ async def test_a_program_that_is_not_python_is_not_started_as_python(name, monke
     held = Containment(current_reactor(), Log())
     assert (await held._spawner(("namespace", "sweep", "group"), anyio.current_time() + 60))[0] == "group"
     assert "this program is not one" in held.unable["sweep"]
-    await held.aclose()
-
-
-async def test_a_limit_on_file_locks_that_leaves_no_room_for_marks_is_respected(monkeypatch, nothing_is_known):
-    monkeypatch.setattr(resource, "getrlimit", lambda _: (1000, 1000))
-    held = Containment(current_reactor(), Log())
-    assert (await held._spawner(("sweep", "group"), anyio.current_time() + 60))[0] == "group"
-    assert "ulimit -x" in held.unable["sweep"]
-    if not lacking("namespace"):  # which needs no marks
-        assert (await held._spawner(("namespace",), anyio.current_time() + 60))[0] == "namespace"
     await held.aclose()
 
 
@@ -491,6 +432,48 @@ async def test_S8_out_of_processes_the_start_is_put_off_and_the_other_hooks_serv
         assert (await board.line("one")).alive
 
 
+CROWDED = """
+import os, resource, socket, struct, sys, anyio
+sys.path[:0] = [sys.argv[1]]
+from picohook.contain.tiers import Containment
+from picohook.observe.log import Log
+from picohook.process.plan import Plan
+from picohook.process.plan import TRANSIENT
+from picohook.transport.event_loop import current_reactor
+
+async def main():
+    held = Containment(current_reactor(), Log())
+    await held._spawner(("sweep",), anyio.current_time() + 60)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (128, 128))
+    one, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    try:
+        while True:
+            one.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, struct.pack("40i", *[0] * 40))])
+    except OSError:
+        pass
+    try:
+        await held.spawn(Plan(("/bin/true",), os.environ, None, contain="sweep"), (0, 1, 2), anyio.current_time() + 60)
+    except OSError as error:
+        print(error.errno in TRANSIENT)
+    await held.aclose()
+
+anyio.run(main)
+"""
+
+
+@ONE_LOOP
+@AS_SOMEBODY
+async def test_S8_too_many_descriptors_on_their_way_put_a_start_off():
+    """They are counted for a user without rights, in all programs."""
+    user = SOMEBODY if os.geteuid() == 0 else None
+    if why := lacking("sweep", user):
+        pytest.skip(why)
+    means = means_for(user)
+    command = [means.python, "-c", CROWDED, str(means.root)]
+    done = await anyio.run_process(command, env=means.environment, cwd=means.root, check=False, **as_user(user))
+    assert done.stdout == b"True\n"
+
+
 async def test_a_directory_that_may_not_be_entered_is_named(tmp_path):
     if why := lacking("sweep"):
         pytest.skip(why)
@@ -510,10 +493,8 @@ async def test_P18_the_launcher_holds_no_descriptor_of_the_hosts_and_keeps_none_
             (launcher,) = host._mounted.containment._launchers
             held = {os.readlink(f"/proc/{launcher.pid}/fd/{fd}") for fd in os.listdir(f"/proc/{launcher.pid}/fd")}
             kinds = sorted(name.split("[")[0].split(":")[0] for name in held)
-            # /dev/null, /proc, the host's directory, a pidfd of the host, the pipe that SIGCHLD wakes it by, the socket; of all
-            # namespaces a pipe, a lock, and a socket to the maker.
-            of_all = ["/memfd", "pipe", "socket"] if tier == "namespace" else []
-            assert kinds == sorted(["/dev/null", "/proc", os.getcwd(), "anon_inode", "pipe", *of_all, "socket"]), held
+            # /dev/null, pidfds of itself and of the host, two sockets that SIGCHLD wakes it by, and that to the host.
+            assert kinds == sorted(["/dev/null", "anon_inode", "socket", "socket", "socket"]), held
             assert os.readlink(f"/proc/self/fd/{leaky}") not in held
     finally:
         os.close(leaky)
@@ -522,7 +503,7 @@ async def test_P18_the_launcher_holds_no_descriptor_of_the_hosts_and_keeps_none_
 
 async def test_P1_an_exit_that_a_busy_machine_reports_late_is_still_an_exit(tier, board, monkeypatch):
     """Here the launcher is stopped, so that the end of the output is seen long before the end of the process."""
-    monkeypatch.setattr("picohook.hooks.supervised.EXIT_WAIT", 0)
+    monkeypatch.setattr("picohook.hooks.process.EXIT_WAIT", 0)
     async with Host([stray("h", board.call("h"), SERVE, contain=CONTAIN[tier])], timeouts=FAR) as host:
         line = await board.line("h")
         (launcher,) = host._mounted.containment._launchers
@@ -549,14 +530,10 @@ async def test_P15_a_process_that_has_ended_is_not_signalled_any_more(tier):
     with Held() as pipe:
         process = await held.spawn(true(CONTAIN[tier]), pipe.streams, anyio.current_time() + 60)
         await end_of(process)
-        (launcher,) = held._launchers
-        told = []
-        launcher.tell = told.append
+        assert process.socket is None  # through which its keeper would be told
         process.signal(signal.SIGTERM)
-        assert not told
         await end_of(process)  # it has: told in the next round
         assert process.exit_code == 0
-    del launcher.tell
     await held.aclose()
     await pipe.ended()
 

@@ -25,11 +25,13 @@ from picohook.model.payloads import (
 from picohook.model.spec import HookSpec, Timeouts
 from picohook.model.stages import STAGES
 from picohook.observe.log import Log
-from picohook.process.group import PlainSpawner
+from picohook.process.group import GroupSpawner
 from picohook.transport.event_loop import current_reactor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    from picohook.engine.tool_ownership import Ownership
 
 META = Meta(agent_id="agent", turn_id="turn", session_key="session", iteration=3)
 CONTEXT = {"trusted": True}
@@ -117,7 +119,7 @@ def payloads() -> dict[str, Any]:
 async def host_services() -> HostServices:
     """What a hook gets of a host, on the loop that runs."""
     reactor = current_reactor()
-    return HostServices(reactor, Log(), Timeouts(), PlainSpawner(reactor))
+    return HostServices(reactor, Log(), Timeouts(), GroupSpawner(reactor))
 
 
 @pytest.fixture
@@ -132,14 +134,14 @@ def chain(clock: Clock, payloads: dict[str, Any]):
         timeout: float = 5.0,
         decided: Sequence[Seat] = (),
         clock: Callable[[], float] = clock,
-        on_edit: Callable[..., None] | None = None,
+        owners: Ownership | None = None,
         **more: Any,
     ) -> Any:
         seats = [Seat(hook, timeout, hook.spec.filter) for hook in hooks]
         encoded = Encoded(payloads[stage] if payload is None else payload)
         end = NEVER if STAGES[stage].approves else clock() + budget
         made = Chain(STAGES[stage], encoded, clock, end, **more)
-        made.on_edit = on_edit
+        made.owners = owners
         return await made.run(seats, decided)
 
     return run

@@ -11,6 +11,7 @@ from loops import ON_BOTH
 from rows import each
 
 from picohook.engine.listener import Account
+from picohook.engine.tool_ownership import Ownership
 from picohook.errors import EncodeError, HookCrashedError, HookTimeoutError
 from picohook.hooks.function import FunctionHook
 from picohook.model.decisions import (
@@ -92,10 +93,15 @@ class TestOrderAndFold:
         assert outcome.action == "continue"
         assert outcome.payload is payloads["before_tool"]
 
-    async def test_the_listener_for_edits_gets_the_hook_of_each_edit(self, chain, says, payloads):
+    async def test_the_owners_of_tools_are_told_of_the_hook_of_each_edit(self, chain, says, payloads):
         heard = []
+
+        class Heard(Ownership):
+            def edited(self, hook, before, after):
+                heard.append((hook.name, before, after))
+
         hooks = [says("a", adds("a")), says("b", CONTINUE), says("c", ValueError("no")), says("d", adds("d"))]
-        outcome = await chain("before_tool", *hooks, on_edit=lambda hook, *change: heard.append((hook.name, *change)))
+        outcome = await chain("before_tool", *hooks, owners=Heard())
         (first, before, between), (second, again, after) = heard
         assert (first, second) == ("a", "d")
         assert before is payloads["before_tool"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import pickle
+import tracemalloc
 
 import pytest
 from hypothesis import example, given, strategies as st
@@ -77,3 +78,15 @@ def test_an_embedders_own_wire_form_is_used(of):
     call = OwnCall(tool="bash") if of == "payload" else ToolCall(tool="bash", meta=OwnMeta())
     params = json.loads(Encoded(call).params())
     assert (params if of == "payload" else params["meta"])["more"] == 1
+
+
+@pytest.mark.parametrize("text", ["short", "long" * 1000])
+def test_the_bytes_of_a_payload_take_hardly_more_memory_than_they_are_long(text):
+    payloads = [Encoded(ToolCall(tool="t", arguments={"text": text})) for _ in range(100)]
+    tracemalloc.start()
+    try:
+        kept = [encoded.params() for encoded in payloads]
+        taken, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert taken < 100 * (len(kept[0]) + 200) * 2

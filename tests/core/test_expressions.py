@@ -21,7 +21,7 @@ def matches(pattern, text):
     [
         *("a|b", "ab?", "(?P<x>a)b", "[a-c]+", "[^a]", "[[]", "[a&&b]", "[~~a]", r"[\w-]", r"[\]a]", r"[\b]", r"[\d-]", "[]a]"),
         *("a{2}", "a{1,2}", "a{,2}", "a{2,}", "a{", "a{,", "{}", "}", r"\d", r"\w", r"\s", r"\ba\b", r"\<", r"\-", r"\Z"),
-        *("(?i)AB", "(?s).", ".", "(?!a).*", "(?!ab$)(?=a).*", "(?!(a|b)$).", "(?=a)[ab]*", "é", r"\x41", "(a|b)*", "^a$"),
+        *("(?i)AB", "(?s).", ".", "é", r"\x41", "(a|b)*", "^a$"),
     ],
 )  # fmt: skip
 @pytest.mark.filterwarnings("ignore:Possible:FutureWarning")
@@ -57,9 +57,8 @@ def test_an_expression_of_python_means_what_it_means_there(pattern):
     ("pattern", "why"),
     [
         ("(", "unclosed group"),
-        ("(?!a", "unclosed group"),
         ("(?<=a)b", "look-around, including look-ahead and look-behind, is not supported"),
-        ("(?!a)b|c", "it looks ahead in one of several alternatives"),
+        ("(?!a)b", "look-around, including look-ahead and look-behind, is not supported"),
         (r"(a)\1", "backreferences are not supported"),
         ("[a", "unclosed character class"),
         (r"\w{1000}", "Compiled regex exceeds size limit of 10485760 bytes."),

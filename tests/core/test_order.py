@@ -39,6 +39,10 @@ def test_without_a_layer_code_is_builtin_and_a_process_the_users():
     assert order(hook("a"), hook("b", in_process=True), hook("c", layer="builtin", priority=500)) == "bca"
 
 
+def test_a_function_that_a_file_names_is_asked_where_the_other_hooks_of_the_file_are():
+    assert order(hook("a", source="x.toml"), hook("b", source="x.toml", in_process=True)) == "ab"
+
+
 def test_after_comes_before_priority():
     hooks = [hook("a", priority=1, after=("c",)), hook("b", priority=2), hook("c", priority=3)]
     assert order(*hooks) == "bca"
@@ -105,7 +109,10 @@ CIRCLE = "waits for itself: (b after c after b|c after b after c)"
             r"hooks.p.fallback: there is no hook 'gaet' \(did you mean \"gate\"\?",
         ),
         ([hook("p", fallback="nothing like it")], "there is no hook 'nothing like it'$"),
-        ([hook("a", layer="user", after=("b",)), hook("b", layer="session")], "'b' is in the later layer session"),
+        (
+            [hook("a", layer="user", after=("b",)), hook("b", layer="session")],
+            "'b' is asked later, in the layer session",
+        ),
         ([hook("a", after=("a",))], "waits for itself: a after a"),
         ([hook("a", after=("b",)), hook("b", after=("c",)), hook("c", after=("b",))], CIRCLE),
     ],
@@ -131,7 +138,7 @@ def test_any_hooks_are_all_in_the_order_once_and_every_after_holds(wishes):
     ]
     layers = {one.name: LAYERS.index(one.spec.layer) for one in hooks}
     if any(layers[other] > layers[one.name] for one in hooks for other in one.spec.after):
-        with pytest.raises(ConfigError, match="later layer"):
+        with pytest.raises(ConfigError, match="asked later"):
             in_order(hooks)
         return
     ordered = in_order(hooks)

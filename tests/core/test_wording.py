@@ -419,3 +419,10 @@ def test_one_that_gives_every_question_the_answer_to_hello_is_not_hurt(stage):
 def test_a_hook_that_answers_and_sends_the_empty_call_of_a_go_struct_gives_the_tool_no_name():
     answer = {"action": "respond", "result": {"for_llm": "x"}, "call": {"tool": "", "arguments": None}}
     assert read_decision(BEFORE_TOOL, answer) == Respond({"for_llm": "x"})
+
+
+def test_an_answer_with_a_field_without_a_name_is_a_failure():
+    for stage in STAGES.values():
+        if not stage.approves:
+            with pytest.raises(ReplyError, match="`` decides nothing"):
+                read_decision(stage, {"": 1})

@@ -8,6 +8,7 @@ import json
 import re
 import shutil
 import subprocess
+from collections import Counter
 
 import anyio
 import preloaded
@@ -17,7 +18,7 @@ from first_hooks import texts
 
 from picohook import HookSpec, Host, LLMRequest, LLMResponse, Recorder, ToolCall
 from picohook.ext.record.reader import Record
-from picohook.ext.record.replay import Replay, questions_to, recorded_hooks
+from picohook.ext.record.replay import compared
 from picohook.model.spec import Timeouts
 from picohook.testing import RecordingHost
 
@@ -385,12 +386,10 @@ async def test_it_decides_as_the_recorded_hook_in_python(command, tmp_path):
             await host.approve_tool(call)
             await host.after_tool({**call, "result": {"for_llm": f"password=hunter2 {text}"}})
 
-    again = Replay("hook")
+    hook = HookSpec(name="hook", command=command, stages=STAGES)
     with path.open("rb") as file:
-        hook = recorded_hooks(Record(file, path.name))["hook"].stand_in("hook", command)
-        file.seek(0)
         async with Host([hook], timeouts=PATIENT) as host:
-            compared = [one async for one in again.compared(questions_to("hook", Record(file, path.name)), host)]
-    assert len(compared) == 11
-    assert {one.recorded["action"] for one in compared} == {"modify", "respond", "continue", "deny_tool", "denied"}
-    assert [one for one in compared if list(one.differences())] == []
+            found = [one async for one in compared(Record(file, path.name), host, Counter())]
+    assert len(found) == 11
+    assert {one.recorded["action"] for one in found} == {"modify", "respond", "continue", "deny_tool", "denied"}
+    assert [one for one in found if one.changed] == []

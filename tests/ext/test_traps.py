@@ -6,7 +6,7 @@ import pytest
 from kinds_support import FAR
 
 from picohook import AbortTurnError, HardAbortError, HookSpec, Host, ToolCall, ToolResult, blade_hooks, worker_hooks
-from picohook.ext.jcli.spec import JcliSpec
+from picohook.ext.jcli.dialect import JcliSpec
 from picohook.ext.rust_worker.worker import Abort, Skip
 from picohook.model.payloads import Compaction, Finish, Prompt
 

@@ -171,7 +171,7 @@ class Keeps(Grants):
         self.granted_with = []
         self._fails = fails
 
-    def granted(self, call, grants):
+    async def granted(self, call, grants):
         if self._fails:
             raise OSError("the disk is full")
         self.granted_with += [(call.arguments["command"], hook.name, entry.grant) for hook, entry in grants]

@@ -45,7 +45,7 @@ PROMISES: dict[str, tuple[str, ...]] = {
     "6. No process is left behind": (
         "test_P10_P11_P13_C2_no_descendant_outlives_the_host",
         "test_a_hostile_hook_cannot_free_itself_of_the_namespace",
-        "test_P13_a_process_that_drops_its_mark_still_ends_with_its_hook",
+        "test_P13_a_child_of_a_daemon_ends_with_the_hook",
         "test_C2_a_forked_child_gets_a_clear_error_and_leaves_the_parents_hooks_alone",
         "test_S9_C3_a_host_cancelled_at_any_point_from_its_start_to_its_end_leaves_nothing",
         "test_P4_one_that_ignores_the_end_of_its_stdin_and_term_is_killed_after_its_grace",

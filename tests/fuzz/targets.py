@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from picohook.ext.guards.judge import Place
 from picohook.protocol.codec import decode, decode_value
-from picohook.protocol.messages import ABSENT, InvalidLine, Reply, Response
+from picohook.protocol.messages import ABSENT, InvalidLine, Response
 from picohook.protocol.peer import DroppedLine, LineTooLong, Peer
 
 if TYPE_CHECKING:
@@ -37,9 +37,6 @@ def decoder(data: bytes) -> None:
         assert repr(message.result) == repr(value.get("result", ABSENT))
         assert repr(message.error) == repr(value.get("error", ABSENT))
         assert (message.duplicates.value > 0) is doubled
-    if isinstance(message, tuple):
-        assert not doubled
-        assert repr(message) == repr((value["id"], Reply(value["result"])))
     if not doubled:
         assert repr(decode_value(data)) == repr(value)
     is_message = type(value) is dict and ("id" in value or "method" in value) and type(value.get("method", "")) is str

@@ -53,9 +53,6 @@ def test_every_method_works_without_await(board):
         assert host.after_tool({"tool": "x", "result": {"for_llm": "y"}}).action == "continue"
         assert host.run_tool(asking(), lambda call: threading.current_thread().name).for_llm != "MainThread"
         assert host.run_llm({"model": "m"}, lambda request: {"content": "hi"}).response == {"content": "hi"}
-        shown = []
-        host.run_llm({"model": "m"}, lambda request: iter(["h", "i"]), stream=shown.append)
-        assert "".join(shown) == "hi"
         host.emit("turn_start")
         host.mount(scripted("other"))
         host.restart("h")

@@ -39,11 +39,8 @@ class Diary(Listener):
         self.seen.append(("begin", stage.name, getattr(payload, "tool", None)))
         return Page(stage, payload, self.seen)
 
-    def happened(self, event):
-        self.seen.append(("happened", event.kind))
-
-    def told(self, event, hooks):
-        self.seen.append(("told", event.kind, [hook.name for hook in hooks]))
+    def happened(self, event, hooks):
+        self.seen.append(("happened", event.kind, [hook.name for hook in hooks]))
 
     def closed(self):
         self.seen.append("closed")
@@ -88,8 +85,7 @@ async def test_a_listener_sees_the_life_of_a_host_and_each_chain_hook_by_hook():
         ("asked", "a", "bash", "modify"),
         ("asked", "b", "sh", "deny_tool"),
         ("concluded", "deny_tool"),
-        ("happened", "turn_start"),
-        ("told", "turn_start", []),
+        ("happened", "turn_start", []),
         "closed",
     ]
 
@@ -203,7 +199,7 @@ async def test_a_listener_can_replace_the_meta_that_hooks_see():
     assert seen == ["t1"]
 
 
-@pytest.mark.parametrize("at", ["begin", "asked", "concluded", "happened", "told", "closed"])
+@pytest.mark.parametrize("at", ["begin", "asked", "concluded", "happened", "closed"])
 async def test_a_listener_that_fails_changes_nothing(at):
     def fail(*_):
         raise RuntimeError(at)
@@ -228,7 +224,6 @@ async def test_a_listener_that_fails_changes_nothing(at):
         "asked",
         "concluded",
         "happened",
-        "told",
         "closed",
     ]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from rows import each
 
-from picohook import Continue, Deny, FunctionHook, Host, Modify, Pause, ToolCall
+from picohook import Continue, Deny, FunctionHook, Host, Modify, Pause, Respond, ToolCall
 from picohook.errors import HookError
 
 pytestmark = pytest.mark.anyio
@@ -38,7 +38,7 @@ async def outcome_of(answer, **settings):
 async def test_its_decision_takes_the_place_of_the_pause(answer, action):
     outcome = await outcome_of(answer)
     assert outcome.action == action
-    assert [entry.hook for entry in outcome.trail] == ["careful", "careful", "person"]
+    assert [entry.hook for entry in outcome.trail] == ["careful", "person"]
 
 
 @each(
@@ -63,6 +63,60 @@ async def test_it_is_not_asked_where_no_hook_pauses():
     async with Host([Person("person", {"before_tool": raises}, on_failure="deny")]) as host:
         outcome = await host.before_tool(CALL)
     assert (outcome.action, outcome.trail) == ("continue", ())
+
+
+async def test_a_guard_that_pauses_about_the_final_call_is_answered_about_that_call():
+    asked = []
+    guard = FunctionHook("guard", {"before_tool": lambda call: Pause("so?") if call.arguments else None}, guard=True)
+    editor = FunctionHook("editor", {"before_tool": lambda _: Modify({"arguments": {"n": 2}})}, priority=200)
+    person = Person("person", {"before_tool": lambda call: asked.append(call.arguments)}, on_failure="deny")
+    async with Host([person, guard, editor]) as host:
+        outcome = await host.before_tool(CALL)
+    assert (outcome.action, asked) == ("modify", [{"n": 2}])
+    assert [(entry.hook, entry.action) for entry in outcome.trail][2:] == [("guard", "pause"), ("person", "continue")]
+
+
+@each(
+    ("answer", "hooks"),
+    [(lambda _: Pause("ask the boss"), ["person"]), (raises, ["careful", "later"])],
+)
+async def test_whoever_makes_the_call_answers_each_pause_that_stays_once(answer, hooks):
+    asked = []
+
+    def on_pause(outcome):
+        asked.append(outcome.hook)
+        return Continue()
+
+    pauses = [
+        FunctionHook(name, {"before_tool": lambda _: Pause("really?")}, priority=at)
+        for name, at in (("careful", 50), ("later", 60))
+    ]
+    async with Host([*pauses, Person("person", {"before_tool": answer}, on_failure="continue")]) as host:
+        decided = await host.decide(CALL, on_pause=on_pause)
+    assert (decided.action, asked) == ("continue", hooks)
+
+
+async def test_a_person_may_answer_for_the_tool():
+    outcome = await outcome_of(lambda _: Respond({"for_llm": "done by hand"}), provides=("bash",))
+    assert (outcome.action, outcome.hook, outcome.result.for_llm) == ("respond", "person", "done by hand")
+
+
+async def test_an_answer_is_for_the_call_as_it_was_then():
+    asked = []
+
+    def answer(call):
+        asked.append(call.arguments)
+        if call.arguments:
+            raise HookError("the person is gone")
+
+    hooks = [
+        FunctionHook("careful", {"before_tool": lambda _: Pause("really?")}, priority=50),
+        FunctionHook("runs", {"before_tool": lambda _: Modify({"arguments": {"n": 2}})}, provides=("bash",)),
+        Person("person", {"before_tool": answer}, on_failure="continue"),
+    ]
+    async with Host(hooks) as host:
+        outcome = await host.before_tool(CALL)
+    assert (outcome.action, outcome.hook, asked) == ("pause", "careful", [{}, {"n": 2}])
 
 
 async def test_a_guard_that_asks_a_person_is_asked_again_about_a_changed_call_and_its_time_is_its_own():

@@ -67,7 +67,7 @@ async def test_every_point_is_allowed_if_no_hook_objects(contexts):
     assert decided == ["allow"] * 8
 
 
-REPLACED = "a hook replaced read with shell, which cannot be done here"
+REPLACED = "unknown tool shell"
 
 
 @pytest.mark.parametrize(

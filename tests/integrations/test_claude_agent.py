@@ -244,8 +244,9 @@ async def test_the_gate_keeps_the_agents_own_settings_and_servers():
     from picohook.integrations.claude_gate import Gate
 
     own = {"env": {"A": "b"}, "hooks": {"PreToolUse": [{"hooks": []}], "Stop": []}, "model": "m"}
-    options = Gate().before(ClaudeAgentOptions(settings=json.dumps(own), mcp_servers={"t": {}}, resume="s"))
-    settings = json.loads(options.settings)
+    gate = Gate()
+    options = gate.before(ClaudeAgentOptions(settings=json.dumps(own), mcp_servers={"t": {}}, resume="s"))
+    settings = json.loads(Path(options.settings).read_text())
     assert settings["env"]["A"] == "b"
     assert settings["hooks"]["PreToolUse"][0] == {"hooks": []}
     assert len(settings["hooks"]["PreToolUse"]) == 2
@@ -292,41 +293,36 @@ async def test_A16_the_gate_lets_only_a_call_pass_whose_callback_was_asked(given
     assert denies is not passes
 
 
-async def test_the_agents_user_lifts_a_pause_and_hooks_are_asked_about_a_call_that_the_user_changes(tmp_path):
+async def test_the_agents_user_lifts_a_pause_and_cannot_change_the_call(tmp_path):
     import claude_agent_sdk as sdk
 
-    ran, seen, asked = [], [], {}
+    ran, asked = [], {}
 
     def read(path: str) -> str:
         ran.append(path)
         return f"text of {path}"
 
-    def judge(call):
-        seen.append(call.arguments["path"])
-        match call.arguments["path"]:
-            case "outside":
-                return Deny("it is outside")
-            case "paused" | "refused" | "changed":
-                return Pause("may it?")
-        return None
-
     async def user(tool, given, context):
         asked[given["path"]] = context.decision_reason
-        changed = {"a": "outside", "b": "inside", "changed": "paused"}.get(given["path"])
         if given["path"] == "refused":
             return sdk.PermissionResultDeny(message="the user refused")
-        return sdk.PermissionResultAllow(updated_input={"path": changed} if changed else None)
+        changed = {"path": "outside"} if given["path"] == "changed" else None
+        if given["path"] == "same":
+            given["path"] = "outside"
+        return sdk.PermissionResultAllow(updated_input=changed)
 
-    script = [calls(a="a", b="b", c="c", d="paused", e="refused", f="changed"), "done"]
-    async with Host([FunctionHook("h", {"before_tool": judge})]) as host:
+    script = [calls(a="free", b="paused", c="refused", d="changed", e="same"), "done"]
+    judge = FunctionHook(
+        "h", {"before_tool": lambda call: None if call.arguments["path"] == "free" else Pause("may it?")}
+    )
+    async with Host([judge]) as host:
         done = await run_claude(host, script, [read], tmp_path, can_use_tool=user)
     assert done.said == "done"
-    assert sorted(ran) == ["c", "inside", "paused", "paused"]
-    assert "it is outside" in done.told["a"]
-    assert (done.told["b"], done.told["d"]) == ("text of inside", "text of paused")
-    assert "the user refused" in done.told["e"]
+    assert sorted(ran) == ["free", "paused", "same"]
+    assert (done.told["a"], done.told["b"]) == ("text of free", "text of paused")
+    assert "the user refused" in done.told["c"]
+    assert "after hooks were asked" in done.told["d"]
     assert asked["paused"] == asked["refused"] == "may it?"
-    assert {"outside", "inside"} < {*seen}
 
 
 async def test_an_own_hook_that_changes_a_call_after_its_approval_stops_the_agent(tmp_path):

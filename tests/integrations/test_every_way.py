@@ -52,8 +52,8 @@ SUBCLASSES = {
         ASKED: "FilesystemFileSearchMiddleware ModelFallbackMiddleware ModelRetryMiddleware ShellToolMiddleware"
         " TodoListMiddleware ToolRetryMiddleware",
         REFUSED: "SummarizationMiddleware LLMToolEmulator LLMToolSelectorMiddleware ProviderToolSearchMiddleware",
-        NEITHER: "ContextEditingMiddleware HumanInTheLoopMiddleware ModelCallLimitMiddleware PIIMiddleware"
-        " ToolCallLimitMiddleware ToolErrorMiddleware",
+        NEITHER: "ContextEditingMiddleware HumanInTheLoopMiddleware ModelCallLimitMiddleware ModelRefusalMiddleware"
+        " PIIMiddleware ToolCallLimitMiddleware ToolErrorMiddleware",
     },
     ("pydantic_ai", "AbstractCapability"): {
         ASKED: "Capability DynamicCapability FileUnderstanding ImageGeneration LocalWorkspace MCP"
@@ -73,6 +73,9 @@ SUBCLASSES = {
     },
 }
 """What is made of these classes of a package."""
+
+NEWER = {"ModelRefusalMiddleware"}
+"""Classes that are decided about, and not in the versions of constraints.txt yet."""
 
 CALLS = {
     ("agents", "get_response", "stream_response", "compact"): {
@@ -138,7 +141,7 @@ def test_A17_every_class_of_a_framework_that_can_run_something_was_decided_about
     while before != known:
         before = set(known)
         known |= {name for name, own in classes(package) if own & before}
-    assert known - {*bases} == listed(SUBCLASSES[what])
+    assert known - {*bases} - NEWER == listed(SUBCLASSES[what]) - NEWER
 
 
 @pytest.mark.parametrize("what", CALLS, ids="-".join)

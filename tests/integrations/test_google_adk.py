@@ -365,18 +365,3 @@ async def test_a_copy_of_a_tool_is_asked_about_by_its_own_name(adk):
             await ask(runner, agent)
     assert asked == ["read", "files_read"]
     assert agent.told["2"] == "text of b"
-
-
-async def test_a_hook_puts_another_tool_of_the_agent_in_place_of_the_one_that_was_called(adk):
-    def write(path: str) -> str:
-        return f"wrote {path}"
-
-    def swap(call):
-        return Modify({"tool": "write"}) if call.arguments["path"] == "a" else None
-
-    async with Host([FunctionHook("h", {"before_tool": swap})]) as host:
-        agent = Agent(host, [[("0", "write", {"path": "b"})], *ONE], [])
-        root = adk.LlmAgent(name="root", model=scripted_llm(agent), tools=[read, write])
-        async with await adk_runner(agent, root) as runner:
-            assert await ask(runner, agent) == ["done"]
-    assert agent.told == {"0": "wrote b", "1": "wrote a"}

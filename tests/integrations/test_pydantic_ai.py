@@ -251,25 +251,6 @@ async def test_hooks_are_next_to_the_tools_wherever_the_capability_is_listed():
     assert seen == [{"path": "loud"}]
 
 
-async def test_a_hook_can_call_another_tool_of_the_agent(agent_of):
-    ran = []
-
-    def look(path: str) -> str:
-        ran.append(("look", path))
-        return "seen"
-
-    def remove(path: str) -> str:
-        pytest.fail(f"{path} was removed")
-
-    def judge(call):
-        return Modify({"tool": "look", "arguments": {"path": "b"}}) if call.tool == "remove" else None
-
-    async with Host([FunctionHook("h", {"before_tool": judge})]) as host:
-        await agent_of(host, remove, look).run("hello")
-    assert ("look", "b") in ran
-    assert len(ran) == 2
-
-
 async def test_hooks_see_the_settings_that_the_model_itself_was_made_with():
     import pydantic_ai
     from pydantic_ai.messages import ModelResponse, TextPart

@@ -109,13 +109,27 @@ def test_an_end_of_the_event_loop_while_an_answer_is_read_leaves_no_call_waiting
     tasks = [loop.create_task(host.before_tool(call)) for call in tools]
     with pytest.raises(ending):
         loop.run_until_complete(asyncio.wait(tasks))
-    errors = [loop.run_until_complete(task).trail[0].error for task in tasks]
-    assert errors == [None, "its answer was not read completely"]
+    assert loop.run_until_complete(tasks[0]).trail[0].error is None
+    assert isinstance(tasks[1].exception(), ending)
+    end()
+
+
+@pytest.mark.parametrize("ending", [SystemExit, KeyboardInterrupt])
+def test_an_end_of_the_event_loop_while_a_line_is_dropped_leaves_no_call_waiting(ending):
+    """Two answers and a line that is none are read at once."""
+    junk = PAIRS.replace('"\\n".join(waiting)', '"\\n".join([*waiting, "junk"])')
+    spec = HookSpec(name="h", command=(sys.executable, "-c", junk), stages=("before_tool",), grace=0.1)
+    loop = asyncio.new_event_loop()
+    end = begun(host := Host([spec], timeouts=Timeouts(interceptor=60, chain=60), logger=Interrupting(ending)), loop)
+    tasks = [loop.create_task(host.before_tool(ToolCall(tool="x"))) for _ in range(2)]
+    with pytest.raises(ending):
+        loop.run_until_complete(asyncio.wait(tasks))
+    assert [loop.run_until_complete(asyncio.wait_for(task, PATIENCE)).trail[0].error for task in tasks] == [None] * 2
     end()
 
 
 class Interrupting:
-    """A log that is interrupted when it is told of a sloppy answer."""
+    """A log that is interrupted when it is told of a sloppy answer or a dropped line."""
 
     def __init__(self, ending):
         self._ending = ending
@@ -124,7 +138,7 @@ class Interrupting:
         return self
 
     def warning(self, event, **_):
-        if "sloppy" in event:
+        if "sloppy" in event or "dropped" in event:
             raise self._ending
 
     debug = info = error = warning

@@ -16,7 +16,7 @@ import pytest
 from scripted import HANG, SERVE, command, descriptors, scripted
 
 from picohook import HookSpec, Host, Log, RestartPolicy, Timeouts, ToolCall
-from picohook.hooks import supervised as supervisor
+from picohook.hooks import process as supervisor
 from picohook.process.child import Child
 from picohook.process.plan import Plan
 from picohook.process.spawn import ProcessServices

@@ -7,7 +7,7 @@ import pytest
 
 from picohook import Log, Timeouts
 from picohook.process import restart
-from picohook.process.group import PlainSpawner
+from picohook.process.group import GroupSpawner
 from picohook.process.restart import StartTurns
 from picohook.process.spawn import ProcessServices
 from picohook.transport.event_loop import current_reactor
@@ -27,7 +27,7 @@ class Starts:
 
     def __init__(self) -> None:
         reactor = current_reactor()
-        self.turns = StartTurns(ProcessServices(reactor, Log(), Timeouts(), PlainSpawner(reactor)))
+        self.turns = StartTurns(ProcessServices(reactor, Log(), Timeouts(), GroupSpawner(reactor)))
         self.have: list[int] = []
 
     async def take(self, number: int) -> None:

@@ -9,7 +9,7 @@ import pytest
 from scripted import HANG, HELLO, SERVE, children, descriptors, held, scripted, settled
 
 from picohook import HookCrashedError, Host, RestartPolicy, Timeouts, ToolCall
-from picohook.hooks import supervised as supervisor
+from picohook.hooks import process as supervisor
 from picohook.process import restart
 
 pytestmark = pytest.mark.anyio
@@ -99,7 +99,7 @@ async def test_reset_of_a_hook_that_serves_changes_nothing(board):
 @pytest.mark.parametrize("when", ["in_hello", "serving"])
 async def test_starts_back_off_further_each_time_even_for_a_crash_in_hello(when, journal, monkeypatch):
     delays = []
-    sleep = supervisor.SupervisedHook._sleep
+    sleep = supervisor.ProcessHook._sleep
 
     async def recorded(self, delay=None):
         if delay is not None:
@@ -110,7 +110,7 @@ async def test_starts_back_off_further_each_time_even_for_a_crash_in_hello(when,
         else:
             await sleep(self, delay)
 
-    monkeypatch.setattr(supervisor.SupervisedHook, "_sleep", recorded)
+    monkeypatch.setattr(supervisor.ProcessHook, "_sleep", recorded)
     monkeypatch.setattr(restart, "BACKOFF_FIRST", 0.02)
     steps = [["read"], ["exit", 1]] if when == "in_hello" else [HELLO, ["exit", 1]]
     async with Host([scripted("h", *steps, restart=RestartPolicy(max_starts=4))], timeouts=FAR, logger=journal):

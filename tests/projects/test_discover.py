@@ -180,7 +180,7 @@ def test_a_hook_can_come_after_that_of_its_own_name_in_the_layer_before(user, pr
 def test_a_user_cannot_wait_for_a_project(user, project):
     user.hooks("a", after=["b"])
     project.hooks("b")
-    with pytest.raises(ConfigError, match=r"hooks\.a\.after: 'b' is in the later layer project"):
+    with pytest.raises(ConfigError, match=r"hooks\.a\.after: 'b' is asked later, in the layer project"):
         order(discover())
 
 

@@ -227,7 +227,7 @@ def test_X14_it_is_no_fallback_of_another_layer_and_waits_for_none(system, user,
     if more.startswith("after"):
         assert names() == ["policy", "u"]
         system.write("a.toml", gate(after="['u']"))
-    with pytest.raises(ConfigError, match=r"(is not of the same file|is in the later layer user)"):
+    with pytest.raises(ConfigError, match=r"(is not of the same file|is asked later, in the layer user)"):
         names()
 
 

@@ -228,7 +228,7 @@ def test_X13_an_inner_hook_cannot_make_an_outer_gate_its_fallback(project, inner
 def test_X13_an_outer_hook_cannot_wait_for_an_inner_one(project, inner):
     project.write("picohook.toml", gate("outer", after="['x']"))
     inner.write("picohook.toml", "[hooks.x]\nrun = 'true'\nstages = ['before_tool']\n")
-    with pytest.raises(ConfigError, match=r"'x' is in an inner project: .*/a/b/picohook\.toml"):
+    with pytest.raises(ConfigError, match=r"'x' is asked later, in the layer project: .*/a/b/picohook\.toml"):
         names()
 
 

@@ -9,7 +9,7 @@ from hypothesis import example, given, strategies as st
 from rows import each
 
 from picohook.protocol.codec import decode, decode_value
-from picohook.protocol.messages import ABSENT, DuplicateKeys, InvalidLine, Notification, Reply, Request, Response
+from picohook.protocol.messages import ABSENT, DuplicateKeys, InvalidLine, Notification, Request, Response
 
 
 def reply(result: bytes) -> bytes:
@@ -19,14 +19,14 @@ def reply(result: bytes) -> bytes:
 def result_of(result: bytes):
     """What comes of a reply with this result: the result, or `Junk`."""
     message = decode(reply(result))
-    if isinstance(message, tuple):
-        return message[1].result
     return message if isinstance(message, InvalidLine) else message.result
 
 
 class TestTheFourShapes:
     def test_a_response_with_a_result(self):
-        assert decode(b'{"jsonrpc":"2.0","id":1,"result":{"a":1}}') == (1, Reply({"a": 1}))
+        assert decode(b'{"jsonrpc":"2.0","id":1,"result":{"a":1}}') == Response(
+            1, {"a": 1}, ABSENT, versioned=True, duplicates=DuplicateKeys.NOWHERE
+        )
 
     def test_a_response_that_cannot_belong_to_a_request_of_ours(self):
         assert decode(b'{"jsonrpc":"2.0","id":"1","result":{"a":1}}') == Response(
@@ -39,7 +39,7 @@ class TestTheFourShapes:
         )
 
     def test_null_is_present_and_absent_is_not(self):
-        assert decode(b'{"jsonrpc":"2.0","id":1,"result":null}') == (1, Reply(None))
+        assert decode(b'{"jsonrpc":"2.0","id":1,"result":null}').result is None
         assert decode(b'{"jsonrpc":"2.0","id":1,"error":null}').error is None
 
     def test_a_response_with_neither_is_still_a_response(self):
@@ -53,8 +53,7 @@ class TestTheFourShapes:
     @pytest.mark.parametrize("id", ['"1"', "1.0", "true", "null", "[1]", '{"a":1}', "-1"])
     def test_a_response_keeps_an_odd_id_as_it_is(self, id):  # noqa: A002 - the word of the protocol
         message = decode(b'{"jsonrpc":"2.0","id":%s,"result":{}}' % id.encode())
-        kept = message[0] if isinstance(message, tuple) else message.id
-        assert repr(kept) == repr(json.loads(id))
+        assert repr(message.id) == repr(json.loads(id))
 
     def test_a_request(self):
         assert decode(b'{"jsonrpc":"2.0","id":"a","method":"m","params":[1]}') == Request("a", "m", [1])

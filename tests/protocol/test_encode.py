@@ -6,7 +6,6 @@ import dataclasses
 import datetime as dt
 import enum
 import json
-import tracemalloc
 import uuid
 
 import pytest
@@ -14,7 +13,7 @@ from hypothesis import example, given, strategies as st
 from rows import each
 
 from picohook.errors import EncodeError
-from picohook.protocol.codec import decode, encode, encode_to_keep
+from picohook.protocol.codec import decode, encode
 
 
 class Colour(enum.Enum):
@@ -207,14 +206,3 @@ def test_every_value_is_sent_as_strict_json_or_not_at_all(value):
     line = b'{"id":1,"result":%s}' % data
     assert decode(line).duplicates.value == 0
     assert json.loads(data) == json.loads(json.dumps(value, default=lambda colour: colour.value))
-
-
-@pytest.mark.parametrize("text", ["short", "long" * 1000])
-def test_a_text_that_is_kept_takes_hardly_more_memory_than_it_is_long(text):
-    tracemalloc.start()
-    try:
-        kept = [encode_to_keep({"text": text, "number": number}) for number in range(100)]
-        taken, _ = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert taken < 100 * (len(kept[0]) + 200) * 2

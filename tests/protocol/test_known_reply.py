@@ -19,7 +19,7 @@ from picohook.protocol.known_reply import (
     Spelling,
     spelling_of,
 )
-from picohook.protocol.messages import Reply
+from picohook.protocol.messages import Reply, read_response
 from picohook.protocol.peer import DroppedLine, Peer
 from picohook.wire import words
 
@@ -246,7 +246,8 @@ def require_same(line: bytes) -> bool:
     """Whether a line is recognised by its bytes, in any spelling. Then decoding it has to give the same."""
     recognised = [plain for spelling in SPELLINGS if (plain := read(line, spelling)) is not None]
     for digits, answer in recognised:
-        assert decode(line) == (int(digits), as_reply(answer))
+        response = decode(line)
+        assert (response.id, read_response(response, strict=True)) == (int(digits), as_reply(answer))
     return bool(recognised)
 
 

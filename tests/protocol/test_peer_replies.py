@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from picohook.protocol.hints import number_meant
 from picohook.protocol.messages import Notification, Reply
 from picohook.protocol.peer import ABANDONED, DroppedLine
 from picohook.wire import words
@@ -305,10 +304,3 @@ class TestWhatStandsOutsideOfTheResult:
     def test_a_hooks_own_fields_do_no_harm(self, hook, message):
         answer = hook.answers(message)
         assert (answer.error, answer.warning) == (None, "")
-
-
-@pytest.mark.parametrize(
-    ("wrong", "meant"), [("7", 7), (7.0, 7), ("seven", None), (1e300 * 1e10, None), (True, None), (None, None)]
-)
-def test_a_probably_meant_id_is_distinguished_from_another_one(wrong, meant):
-    assert number_meant(wrong) == meant

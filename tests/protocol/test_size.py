@@ -66,7 +66,7 @@ def test_E2_no_reader_decodes_too_many_values(name):
 @pytest.mark.parametrize("name", LARGE)
 def test_a_large_text_is_no_reason_to_refuse_a_message(name):
     line = json.dumps({"jsonrpc": "2.0", "id": 1, "result": {"x": [LARGE[name], 1]}}).encode()
-    assert decode(line) == (1, Reply({"x": [LARGE[name], 1]}))
+    assert decode(line).result == {"x": [LARGE[name], 1]}
     assert load(line) == load(line.decode()) == json.loads(line)
 
 
@@ -83,11 +83,17 @@ def test_as_many_values_as_are_allowed_are_decoded():
         (b' { "id" : "a b" , "jsonrpc" : "2.0" , "error" : {', ("a b", False)),
         (b'{"jsonrpc":"2.0","id":7,"method":"x"', (7, True)),
         (b'{"params":{"id":5}, "jsonrpc": "2.0", "id": 7}', (7, True)),
+        (b'{"jsonrpc":"2.0","method":"x","id":7,"params":[', (7, True)),
+        (b'{"method":"x","jsonrpc":"2.0","id":7,"params":[', (7, True)),
+        (b'{"method":"x","id":7,"jsonrpc":"2.0","params":[', (7, True)),
         (b'{"result":{"id":5},"jsonrpc":"2.0","id":7}\r', (7, False)),
         (b'{"result":{"id":5},"id":7,"jsonrpc":"2.0"}', (7, False)),
         (b'{"result":{"id":5}}', (None, False)),
         (rb'{"result":"\"id\":5}"}', (None, False)),
         (b'{"result":{},"id":1.5}', (None, False)),
+        (b'{"id":01,"result":{}}', (None, False)),
+        (b'{"id":"\xff","result":{}}', (None, False)),
+        (b'{"id":"\t","result":{}}', (None, False)),
         (b"[" * 600, (None, False)),
     ],
 )

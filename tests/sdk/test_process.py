@@ -87,7 +87,10 @@ class TestDecisions:
                 return call.modify()
         """)
         given = {"tool": "read", "arguments": {"path": "x", "limit": 2**70}}
-        assert hook.answer("hook.before_tool", given) == {"action": "modify", "patch": {"arguments": {"limit": 10}}}
+        assert hook.answer("hook.before_tool", given) == {
+            "action": "modify",
+            "call": {"arguments": {"path": "x", "limit": 10}},
+        }
 
     @pytest.mark.parametrize(
         ("body", "approved"),
@@ -113,7 +116,7 @@ class TestDecisions:
     def test_a_tool_is_offered_with_its_schema_and_answered(self, start):
         hook = start("""
             @app.tool(description="The weather")
-            def get_weather(city: str, days: int = 1) -> str:
+            def get_weather(city: "str", days: int = 1) -> "OnlyForTypeCheckers":
                 return f"sunny in {city} for {days}"
         """)
         request = hook.answer("hook.before_llm", {"model": "m", "tools": [{"name": "other"}]})

@@ -451,9 +451,9 @@ async def test_a_frameworks_run_with_a_sessions_host_has_the_sessions_hooks_at_e
         async with AgentRun(session.host, "s1", "hello") as guard:
             async with guard.model_call(LLMRequest()) as decided:
                 await in_rounds(decided, Model(says("x")).complete)
-            await guard.tool(ToolCall(tool="bash"), execute, lambda result: result)
+            await guard.tool(lambda: ToolCall(tool="bash"), execute, lambda result: result)
             with pytest.raises(HardAbortError):
-                await guard.tool(ToolCall(tool="bash"), execute, lambda result: result)
+                await guard.tool(lambda: ToolCall(tool="bash"), execute, lambda result: result)
         with pytest.raises(HardAbortError, match="ended the session"):
             AgentRun(session.host, "s1", "hello again")
         assert AgentRun(host, "s1", "the whole host's").turn

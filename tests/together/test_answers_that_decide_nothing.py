@@ -233,5 +233,5 @@ class TestResultsAsModels:
         async with Host([], timeouts=FAR, listeners=[Recorder(path)]) as host:
             outcome = await host.ask("before_tool", CALL, resumed=Resumed(*said))
         assert outcome.result == ToolResult(for_llm="x", async_=True)
-        begin = next(line for line in map(json.loads, path.read_text().splitlines()) if line["type"] == "begin")
-        assert begin["said"]["result"]["async"] is True
+        end = next(line for line in map(json.loads, path.read_text().splitlines()) if line["type"] == "end")
+        assert end["result"]["async"] is True

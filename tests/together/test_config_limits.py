@@ -185,7 +185,7 @@ def test_lines_of_records_and_audit_logs_are_bounded(monkeypatch: pytest.MonkeyP
     assert "record 1 is incomplete" in (ledger.verify(io.BytesIO(b"x" * 5000)).problem or "")
     header = b'{"type": "record", "version": %d, "picohook": "1", "time": "2020"}\n' % VERSION
     record = reader.Record(io.BytesIO(header + b"x" * 5000), "r")
-    with pytest.raises(reader.RecordError, match="comes before a line of more than"):
+    with pytest.raises(reader.RecordError, match="line 2 has more than"):
         list(record)
 
 

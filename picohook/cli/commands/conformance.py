@@ -1,7 +1,5 @@
 """`picohook conformance`: test a hook against the requirements of the protocol."""
 
-import signal
-import sys
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -13,7 +11,7 @@ from ...errors import PicohookError
 from ...model.stages import STAGES
 from ...protocol.raw_line import RawLine
 from .. import output
-from ..command import App, Json, count, require_known, seconds
+from ..command import App, Json, exit_at_signals, require_known, seconds
 from ..report import Junit, conclude, require_writable
 
 app = App()
@@ -44,9 +42,6 @@ def conformance(
     timeout: Annotated[
         float, typer.Option(metavar="SECONDS", parser=seconds(0.01), help="How long an answer may take.")
     ] = 5.0,
-    jobs: Annotated[
-        int, typer.Option(metavar="N", parser=count, help="How many processes of the hook run at once.")
-    ] = 4,
     junit: Junit = None,
     wire: Annotated[
         bool,
@@ -69,9 +64,7 @@ def conformance(
     require_known(claimed, STAGES, "--stages")
     if junit is not None:
         require_writable(str(junit), "--junit")
-    signal.signal(
-        signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM)
-    )  # raised as an exception, so that the hooks are ended
+    exit_at_signals()
     try:
         report = run(
             command,
@@ -79,7 +72,6 @@ def conformance(
             stages=claimed,
             profile=profile,
             timeout=timeout,
-            at_once=jobs,
             seen=_show_lines if wire else None,
         )
     except PicohookError as error:

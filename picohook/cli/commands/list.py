@@ -70,13 +70,8 @@ def _short(path: str) -> str:
 
 def _row(seat: Seat, *, approves: bool) -> tuple[str, ...]:
     spec = seat.hook.spec
-    return (
-        f"  {spec.name}",
-        str(spec.priority),
-        f"{seat.timeout:g} s",
-        "deny" if approves else spec.on_failure.value,
-        _further(spec),
-    )
+    on_failure = "deny" if approves else spec.on_failure.value
+    return f"  {spec.name}", str(spec.priority), f"{seat.timeout:g} s", on_failure, _further(spec)
 
 
 def _further(spec: HookSpec) -> str:
@@ -85,7 +80,7 @@ def _further(spec: HookSpec) -> str:
     hidden = _IN_COLUMNS | {spec.kind} | _NOT_FOR_A_TABLE | (_OF_A_GROUP if is_group else set())
     rest = spec.model_dump(mode="json", exclude_defaults=True, exclude=hidden)
     rest = {"handlers": len(spec.members), **rest} if is_group else rest
-    return ", ".join(f"{name} {_brief(value)}" if value is not True else name for name, value in rest.items())
+    return ", ".join(name if value is True else f"{name} {_brief(value)}" for name, value in rest.items())
 
 
 def _brief(value: Any) -> str:
@@ -97,11 +92,8 @@ def _brief(value: Any) -> str:
 
 
 def _kinds(spec: HookSpec) -> str:
-    return (
-        "all"
-        if len(spec.kinds) == len(words.EVENT_KINDS)
-        else " ".join(k for k in words.EVENT_KINDS if k in spec.kinds)
-    )
+    kinds = [kind for kind in words.EVENT_KINDS if kind in spec.kinds]
+    return "all" if len(kinds) == len(words.EVENT_KINDS) else " ".join(kinds)
 
 
 def _document(found: Layers, ordered: list[Hook], by_stage: dict[str, tuple[Seat, ...]]) -> dict[str, Any]:

@@ -4,11 +4,8 @@ import os
 import re
 import shlex
 import shutil
-import subprocess
 import tomllib
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import suppress
-from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -56,7 +53,7 @@ def new(
     picohook new guard --lang go --stages before_tool,approve_tool
     """  # noqa: D301 - click reads a backspace character, not an escape
     require_known([lang], _LANGUAGES, "--lang")
-    language = _language(lang)
+    language = _LANGUAGES[lang]
     asked_at = _stages(stages)
     directory = Path(os.path.abspath(directory))
     name = directory.name
@@ -69,7 +66,7 @@ def new(
     for program in language["programs"].split():
         if shutil.which(program) is None:
             output.warn(f"{program} is not on the PATH: the hook needs {language['needs']}")
-    build, test = language["build"], language["test"]
+    build, test = language.get("build", ""), language["test"]
     if as_json:
         about = {"dir": str(directory), "name": name, "language": lang, "stages": asked_at, "files": sorted(texts)}
         output.data({**about, "build": build or None, "test": test, "run": shlex.split(language["run"])})
@@ -78,25 +75,6 @@ def new(
     steps = ["Build and test it:" if build else "Test it:", f"  cd {shlex.quote(str(directory))}"]
     for line in (*(f"  {file}" for file in sorted(texts)), *steps, *(f"  {one}" for one in (build, test) if one)):
         output.line(line)
-
-
-def _language(name: str) -> dict[str, Any]:
-    """Returns the row of a language, with what differs for the version of Node that is here."""
-    row = {"build": "", **_LANGUAGES[name]}
-    for version, differing in row.pop("since_node", {}).items():
-        if _node() >= tuple(map(int, version.split("."))):
-            row |= differing
-    return row
-
-
-@cache
-def _node() -> tuple[int, ...]:
-    """Returns the version of Node, empty if it is not installed."""
-    try:
-        printed = subprocess.run(["node", "--version"], capture_output=True, check=False, text=True, timeout=10).stdout  # noqa: S607
-    except (OSError, subprocess.TimeoutExpired):
-        return ()
-    return tuple(map(int, re.findall(r"\d+", printed)[:2]))
 
 
 def _stages(text: str) -> list[str]:
@@ -110,9 +88,10 @@ def _stages(text: str) -> list[str]:
 
 def contents(name: str, lang: str, asked_at: list[str]) -> dict[str, str]:
     """Returns the texts of a new hook's files, by their names."""
-    language = _language(lang)
+    language = _LANGUAGES[lang]
     others = [stage for stage in asked_at if stage not in _DECIDED]
     values = {
+        "build": "",
         **language,
         "name": name,
         "what": f"{name}: a hook for an agent",
@@ -122,7 +101,7 @@ def contents(name: str, lang: str, asked_at: list[str]) -> dict[str, str]:
         "others": _listed(others),
         "others_words": " ".join(others),
     }
-    held = {"first", *asked_at, *(["others"] if others else []), *(["build"] if language["build"] else [])}
+    held = {"first", *asked_at, *(["others"] if others else []), *(["build"] if "build" in language else [])}
     groups = {"others": [_names_of(stage) for stage in others]}
     templates = {**_templates(_TEMPLATES / "common"), **_templates(_TEMPLATES / lang)}
     return {
@@ -131,22 +110,13 @@ def contents(name: str, lang: str, asked_at: list[str]) -> dict[str, str]:
 
 
 def _write(directory: Path, texts: Mapping[str, str]) -> None:
-    """Write all files, or none."""
-    written: list[Path] = []
     try:
-        if not directory.exists():
-            written.append(directory)
-        elif any(directory.iterdir()):
+        if directory.exists() and any(directory.iterdir()):
             raise PicohookError(f"{escape(str(directory))} is not empty: name an empty directory, or a new one")
         for name, text in texts.items():
-            file = directory / name
-            written += [file] if file.parent in {directory, *written} else [file.parent, file]
-            with place(file, make=0o755) as made:
+            with place(directory / name, make=0o755) as made:
                 made.replace(text.encode())
     except OSError as error:
-        for path in reversed(written):
-            with suppress(OSError):  # the error that is reported may prevent this too
-                path.rmdir() if path.is_dir() else path.unlink()
         raise PicohookError(f"{escape(str(directory))} cannot be written: {error.strerror}") from None
 
 

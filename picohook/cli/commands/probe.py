@@ -18,13 +18,8 @@ _MOST_REPORT = 16 << 20
 @app.command()
 def probe(
     path: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="[REPORT]",
-            envvar="PICOHOOK_PROBE_REPORT",
-            help="The file for the report. Default: failures go to standard error.",
-        ),
-    ] = None,
+        str, typer.Argument(metavar="REPORT", envvar="PICOHOOK_PROBE_REPORT", help="The file for the report.")
+    ],
     *,
     show: Annotated[bool, typer.Option("--show", help="Show a report that a probe has written.")] = False,
     also: Annotated[
@@ -55,12 +50,9 @@ def probe(
         for option, value in (("--junit", junit), ("--json", as_json), ("--also", also)):
             if value:
                 raise typer.BadParameter(f"{option} needs --show")
-        if path:
-            require_writable(path, "REPORT")
+        require_writable(path, "REPORT")
         probes.serve(path, hold)
         return
-    if path is None:
-        raise typer.BadParameter("--show needs the REPORT")
     conclude(reports.merged([_report(one) for one in (path, *(also or ()))]), junit, as_json=as_json)
 
 

@@ -1,6 +1,5 @@
 """Examines the machine, the configurations and their hooks, in that order."""
 
-import asyncio
 import contextlib
 import threading
 from collections.abc import AsyncIterator, Callable, Iterable
@@ -8,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn, TypeAlias
 
+import anyio
 import typer
 
 from ... import extensions
@@ -23,9 +23,9 @@ Examination: TypeAlias = Callable[[Layers], AsyncIterator[Finding]]
 
 _EXAMINATIONS = "picohook.doctor"
 _BEAT = 1.0
-"""Seconds between two checks of the event loop."""
+"""Seconds after which the event loop shows again that it runs."""
 _ROUND = 5.0
-"""The least seconds that the event loop gets to answer a check, since the machine may be busy."""
+"""The least seconds that it gets for that, since the machine may be busy."""
 
 
 def examinations(context: typer.Context) -> list[Examination]:
@@ -90,8 +90,11 @@ async def _examine_hooks(
         findings.append(Finding(Level.ERROR, whose, "start", message, hint))
         give_up()
 
-    with _Watchdog(blocked, time_limit) if in_process else contextlib.nullcontext():
+    async with anyio.create_task_group() as tasks:
+        if in_process:
+            tasks.start_soon(_watch, blocked, time_limit)
         tried = await hooks.try_all(to_try, found, time_limit)
+        tasks.cancel_scope.cancel()
     for spec in found.hooks:
         findings += programs_of[spec.name]
         findings += tried.get(spec.name, ())
@@ -111,25 +114,13 @@ def _trusted(found: Layers) -> set[str]:
     return files
 
 
-class _Watchdog(threading.Thread):
-    """Calls `blocked` if a Python hook blocks the event loop. Code on that loop could not report it."""
-
-    def __init__(self, blocked: Callable[[], NoReturn], timeout: float) -> None:
-        super().__init__(daemon=True)
-        self._blocked = blocked
-        self._timeout = max(timeout, _ROUND)
-        self._over = threading.Event()
-        self._loop = asyncio.get_running_loop()
-
-    def __enter__(self) -> None:
-        self.start()
-
-    def __exit__(self, *_: object) -> None:
-        self._over.set()
-
-    def run(self) -> None:
-        while not self._over.wait(_BEAT):
-            beat = threading.Event()
-            self._loop.call_soon_threadsafe(beat.set)
-            if not beat.wait(self._timeout):
-                self._blocked()
+async def _watch(blocked: Callable[[], NoReturn], time_limit: float) -> None:
+    """Call `blocked`, in a thread, if a Python hook blocks the event loop. Code on that loop could not report it."""
+    while True:
+        timer = threading.Timer(max(time_limit, _ROUND), blocked)
+        timer.daemon = True
+        timer.start()
+        try:
+            await anyio.sleep(_BEAT)
+        finally:
+            timer.cancel()

@@ -1,11 +1,11 @@
-"""Configuration files: mistakes, settings without effect, permissions, trust, environment."""
+"""Configuration files: mistakes, settings without effect, permissions, trust."""
 
 import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from ...config import Config, dialects
+from ...config import Config
 from ...config.files import strangers
 from ...errors import ConfigError, Problem, TrustError
 from ...projects import trust, trust_store
@@ -43,7 +43,6 @@ def examine(found: Layers) -> Iterator[Finding]:
                 yield _finding(problem, Level.WARNING, "remove it, or set what it needs")
         yield from _place(config.path)
         yield from _trust(config)
-        yield from _environment(config)
 
 
 def _contents(config: Config) -> Finding:
@@ -108,18 +107,3 @@ def _trust(config: Config) -> Iterator[Finding]:
             yield Finding(Level.OK, path, "trust", f"{file} is trusted as it is now")
     message = "trust covers these files only, not files that they import or start"
     yield Finding(Level.NOTE, path, "trust", message, "read those files too, and again when they change")
-
-
-def _environment(config: Config) -> Iterator[Finding]:
-    """Yields a note about hooks that inherit the whole environment."""
-    path = str(config.path)
-    names = ", ".join(spec.name for spec in config.hooks if spec.inherit_env is True)
-    if not names:
-        return
-    message = f"these hooks inherit the host's whole environment: {names}"
-    hint = 'name the variables that they need: inherit_env = ["NAME"]'
-    if config.dialect != "native":
-        whose = dialects.find(config.dialect).title
-        message = f"its hooks inherit the host's whole environment, secrets too, as {whose}'s users expect"
-        hint = "in picohook's own format hooks get a few variables, and those that you name"
-    yield Finding(Level.NOTE, path, "environment", message, hint)

@@ -24,18 +24,14 @@ def settings(spec: HookSpec, dialect: str) -> Iterator[Finding]:
         yield Finding(Level.NOTE, about(spec), "stdio", message, hint)
     if spec.kind == "handlers":
         return  # its own trial is instead
-    if not (spec.guard or spec.canary or "approve_tool" in stages):
-        deny = 'on_failure = "deny", and ' if fails_open else ""
-        message = "it can deny calls, but has no canary" + (", and while it is down, calls pass" if fails_open else "")
-        hint = f"if it has to deny calls, set {deny}a canary, which is a call that it must deny{where}"
-        yield Finding(Level.NOTE, about(spec), "gate", message, hint)
-        return
-    if fails_open:
+    is_gate = spec.guard or "approve_tool" in stages or spec.canary is not None
+    if fails_open and is_gate:
         message = "it fails open: while it is down or hangs, before_tool allows what it would deny"
         yield Finding(Level.WARNING, about(spec), "gate", message, f'set on_failure = "deny"{where}')
     if spec.canary is None:
         message = "it has no canary, so nothing shows that it denies calls"
-        yield Finding(Level.WARNING, about(spec), "gate", message, f"set a call that it must deny{where}: {_EXAMPLE}")
+        level = Level.WARNING if is_gate else Level.NOTE
+        yield Finding(level, about(spec), "gate", message, f"set a call that it must deny{where}: {_EXAMPLE}")
 
 
 async def try_canary(host: Host, spec: HookSpec) -> Finding:

@@ -14,16 +14,7 @@ from .findings import Finding, Level, about, confined_by
 
 AT_ONCE = 4
 """The most hooks that are tried at the same time."""
-_STARTED = {
-    "run": "it is started for each question, and was not started now",
-    "python": "it was imported",
-    "nats": "it is connected to the servers that [nats] names",
-    "prompt": "it asks a model, and starts no process",
-    "approver": "it opens the queue at its first call, and starts no process",
-    "ask": "it opens the queue at its first call, and starts no process",
-    "guards": "its rules were read",
-}
-"""What a start shows of a hook that is no process, by its kind."""
+_NOT_NOW = "it is started for each question, and was not started now"
 _TIMES = ("timeout", "approval_timeout", "hello_timeout", "grace")
 
 
@@ -94,9 +85,9 @@ def _started(host: Host, spec: HookSpec) -> Finding:
     if status.state != "ready" or status.last_error:
         why = status.last_error or f"it is {status.state}"
         return Finding(Level.ERROR, about(spec), "start", why, _by_hand(spec))
-    kind = "run" if spec.kind == "handlers" else spec.kind
-    if kind in _STARTED:
-        return Finding(Level.OK, about(spec), "start", _STARTED[kind])
+    if spec.kind != "command":
+        started = {"python": "it was imported", "run": _NOT_NOW, "handlers": _NOT_NOW}
+        return Finding(Level.OK, about(spec), "start", started.get(spec.kind, "it is ready, and starts no process"))
     held = [f"containment: {status.containment}"]
     held += [name for name in ("limits", "sandbox") if getattr(spec, name) is not None]
     return Finding(Level.OK, about(spec), "start", f"it starts and says hello ({', '.join(held)})")

@@ -1,17 +1,15 @@
-"""Checks how this machine can contain, limit and sandbox hooks, with a program that does nothing."""
+"""Checks how this machine can contain hooks, with a program that does nothing."""
 
 import os
 import platform
 import shutil
 import sys
 from collections.abc import AsyncIterator
-from typing import Any
 
 import anyio
 
 from ...contain.sandbox import why_it_fails
 from ...contain.tiers import Containment
-from ...model.spec import Limits, Sandbox
 from ...observe.log import Log
 from ...process.plan import Plan
 from ...protocol import peer
@@ -20,22 +18,9 @@ from ...wire.version import VERSION
 from .findings import Finding, Level
 
 MACHINE = "this machine"
-_SOME = 64
-"""A limit on processes that a program that does nothing can keep."""
 _LACKS_NAMESPACE = (
     'allow user namespaces, or run as root; with contain = "required", hooks do not start without a namespace'
 )
-_WORKS = {
-    "limits": "memory, cpu time, open files, file size, processes",
-    "sandbox": "files and network can be closed to hooks",
-}
-"""For settings of hooks, what is found if all tries of them work."""
-_TRIES: tuple[tuple[str, Limits | Sandbox, str, str], ...] = (
-    ("limits", Limits(open_files=_SOME), "hooks cannot be limited", "remove `limits`"),
-    ("limits", Limits(processes=_SOME), "all limits work but `processes`", "remove `processes` from `limits`"),
-    ("sandbox", Sandbox(), "hooks cannot be sandboxed", "install bubblewrap, or remove `sandbox`"),
-)
-"""A setting and its value, what is found if a program with it does not start, and what to do."""
 
 
 async def examine(time_limit: float) -> AsyncIterator[Finding]:
@@ -47,8 +32,6 @@ async def examine(time_limit: float) -> AsyncIterator[Finding]:
     held = Containment(current_reactor(), Log())
     try:
         yield _containment(held, await _lacks(held, time_limit))
-        for setting, works in _WORKS.items():
-            yield await _setting(held, setting, works, time_limit)
     finally:
         with anyio.CancelScope(shield=True):
             await held.aclose()
@@ -70,17 +53,9 @@ def _containment(held: Containment, why: str) -> Finding:
     return Finding(Level.WARNING, MACHINE, "containment", message, _LACKS_NAMESPACE)
 
 
-async def _setting(held: Containment, setting: str, works: str, time_limit: float) -> Finding:
-    for tried, value, message, way in _TRIES:
-        if tried == setting and (why := await _lacks(held, time_limit, **{setting: value})):
-            hint = f"{way} on this machine: a hook that has it does not start"
-            return Finding(Level.NOTE, MACHINE, setting, f"{message}: {why}", hint)
-    return Finding(Level.OK, MACHINE, setting, works)
-
-
-async def _lacks(held: Containment, time_limit: float, **settings: Any) -> str:
-    """Try to start a program that does nothing, with these settings. Returns the reason if that fails; empty if it works."""
-    plan = Plan((shutil.which("true") or sys.executable,), os.environ, None, **settings)
+async def _lacks(held: Containment, time_limit: float) -> str:
+    """Try to start a program that does nothing. Returns the reason if that fails; empty if it works."""
+    plan = Plan((shutil.which("true") or sys.executable,), os.environ, None)
     try:
         return await why_it_fails(plan, held, current_reactor().now() + time_limit, time_limit)
     except (OSError, ValueError, TimeoutError) as error:

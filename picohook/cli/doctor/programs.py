@@ -3,7 +3,6 @@
 import functools
 import os
 import re
-import shutil
 import subprocess
 from collections.abc import Iterator
 
@@ -11,7 +10,6 @@ from ...errors import HookCrashedError
 from ...model.spec import HookSpec
 from ...process.plan import plan
 from ...projects import hook_files
-from ...wire.regular_files import open_regular
 from ..configuration import missing_script, program
 from .files import exposed_file
 from .findings import Finding, Level, about
@@ -37,16 +35,7 @@ def _examine(spec: HookSpec, *, may_run: bool) -> Iterator[Finding]:
         )
         return
     if found is None:
-        known = {
-            "url": f"it asks {spec.runs}",
-            "unsupported": f"it runs {spec.runs}",
-            "nats": "it asks workers over NATS",
-            "approver": "it asks a person",
-            "ask": "it asks a person",
-            "guards": "it judges calls by rules",
-        }
-        what = known.get(spec.kind, "it asks a model")
-        yield Finding(Level.OK, about(spec), "command", f"{what}, and runs no program")
+        yield Finding(Level.OK, about(spec), "command", f"it runs no program ({spec.kind}: {spec.runs})")
         return
     if missing:
         hint = f"put it there, or correct the hook's command: {spec.runs}"
@@ -68,15 +57,11 @@ def _permissions(spec: HookSpec, found: str) -> Iterator[Finding]:
 
 
 def _version(spec: HookSpec, found: str) -> str:
-    """Returns the version of the interpreter, if it is known to print it at once and to do nothing else."""
-    if spec.python is not None:
+    """Returns the version of an interpreter that is known to print it at once and to do nothing else."""
+    name = os.path.basename(found)
+    if spec.python is not None or not _TELLS_ITS_VERSION.fullmatch(name):
         return ""
-    environment = plan(spec, os.environ).env
-    script = _interpreter(found, environment.get("PATH", os.defpath))
-    interpreter = next((one for one in (found, script) if _TELLS_ITS_VERSION.fullmatch(os.path.basename(one))), None)
-    if interpreter is None:
-        return ""
-    version, name = _ask(interpreter, frozenset(environment.items())), os.path.basename(interpreter)
+    version = _ask(found, frozenset(plan(spec, os.environ).env.items()))
     return version if name.rstrip("0123456789.") in version.lower() else f"{name} {version}".strip()
 
 
@@ -94,20 +79,3 @@ def _ask(interpreter: str, environment: frozenset[tuple[str, str]]) -> str:
     except (OSError, ValueError, subprocess.SubprocessError):
         return ""
     return printed.decode("utf-8", "replace").strip().partition("\n")[0][:_SHOWN]
-
-
-def _interpreter(script: str, path: str) -> str:
-    """Returns the interpreter in the first line of a script; empty if the file is not a script."""
-    try:
-        descriptor, _ = open_regular(script)
-        with open(descriptor, "rb") as file:
-            first = file.readline(256)
-    except OSError:
-        return ""
-    if not first.startswith(b"#!"):
-        return ""
-    words = os.fsdecode(first[2:]).split()
-    if os.path.basename(words[0]) != "env":
-        return words[0]
-    named = next((word for word in words[1:] if not word.startswith("-") and "=" not in word), "")
-    return shutil.which(named, path=path) or ""

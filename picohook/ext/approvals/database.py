@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import sqlite3
 import stat
-import time
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import quote
 
+from ...engine.used_pauses import place_of_state
 from ...errors import PicohookError
 from ...wire.written_files import make_directory
 
@@ -21,25 +23,24 @@ PATIENCE = 5.0
 """Seconds to wait for another program that writes."""
 
 
-class DatabaseError(PicohookError):
-    """The file cannot be used."""
+class _Explained:
+    """Raises `PicohookError` for the errors of a file."""
 
-    may_pass = False
-    """Whether another program only keeps the file locked."""
+    def __init__(self, path: str) -> None:
+        self._path = path
 
+    def __enter__(self) -> None: ...
 
-def default_directory() -> str:
-    """The directory of the files. Raises `PicohookError` if the user has none."""
-    import platformdirs  # only for approvals
-
-    directory = platformdirs.user_state_dir("picohook")
-    if not os.path.isabs(directory):  # it would lie in the working directory, whose files are not the user's own
-        raise PicohookError("approvals cannot be kept: XDG_STATE_HOME or HOME does not name a whole path")
-    return os.path.join(directory, "approvals")
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        if isinstance(error, sqlite3.Error):
+            hint = ": move it away" if "not a database" in str(error) or "malformed" in str(error) else ""
+            raise PicohookError(f"{self._path}: {error}{hint}") from error
+        if isinstance(error, OSError):
+            raise PicohookError(f"{error.filename or self._path}: {error.strerror}") from error
 
 
 class Database:
-    """A SQLite file in WAL mode. Only one thread may use an object at a time.
+    """A SQLite file in WAL mode, for several threads.
 
     A subclass has its name and the version of its schema, which is in a file beside this one. Every method raises
     `PicohookError` if the file cannot be used.
@@ -49,87 +50,65 @@ class Database:
     version_of_schema: ClassVar[int]
 
     def __init__(self, directory: str | None = None) -> None:
-        self.directory = directory or default_directory()
+        self.directory = directory or place_of_state("approvals")
         self.path = os.path.join(self.directory, self.name)
-        with self._explained():
-            self._make()
+        self._explained, self._lock = _Explained(self.path), threading.RLock()
+        with self._explained:
+            make_directory(self.directory)
+            _require_private(self.directory, stat.S_ISDIR, "a directory")
+            if not os.path.lexists(self.path):
+                self._make()
+            self._inode = _require_private(self.path, stat.S_ISREG, "a file").st_ino
             self._db = self._connect(PATIENCE)
             try:
-                self._prepare()
+                self._db.execute("PRAGMA synchronous = NORMAL")
+                [[version]] = self._rows("PRAGMA user_version")
+                if version != self.version_of_schema:
+                    why = f"is of version {version}, and this picohook knows {self.version_of_schema}"
+                    raise PicohookError(f"{self.path}: {why}: update picohook, or move it away")
+                self._reading = self._connect(0.0)
             except BaseException:
                 self._db.close()
                 raise
 
     def close(self) -> None:
         """Close the file."""
+        self._reading.close()
         self._db.close()
 
     def _make(self) -> None:
-        """Make the directory and the file if they are missing. Raises `PicohookError` unless they are this user's alone.
-
-        The file is not opened here: closing it would release SQLite's locks on it in this process.
-        """
-        make_directory(self.directory)
-        _require_private(self.directory, stat.S_ISDIR, "a directory")
-        with contextlib.suppress(FileExistsError):
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-            os.close(os.open(self.path, flags, 0o600))
-        self._inode = _require_private(self.path, stat.S_ISREG, "a file").st_ino
+        """Make the file. It gets its name when it is whole, because several programs may do this at once."""
+        new = os.path.join(self.directory, secrets.token_hex(8))
+        os.close(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
+        try:
+            with contextlib.closing(sqlite3.connect(new)) as making:
+                if making.execute("PRAGMA journal_mode = WAL").fetchone() != ("wal",):
+                    raise PicohookError(f"{self.path}: its file system cannot share it: set XDG_STATE_HOME")
+                schema = Path(__file__).with_name(self.name).with_suffix(".sql").read_text("utf-8")
+                making.executescript(f"{schema}PRAGMA user_version = {self.version_of_schema};")
+            with contextlib.suppress(FileExistsError):
+                os.link(new, self.path)
+        finally:
+            os.unlink(new)
 
     def _connect(self, timeout: float) -> sqlite3.Connection:
         uri = f"file:{quote(self.path)}?mode=rw"
         return sqlite3.connect(uri, uri=True, timeout=timeout, isolation_level=None, check_same_thread=False)
 
-    def _prepare(self) -> None:
-        self._db.execute("PRAGMA synchronous = NORMAL")
-        if self._one("PRAGMA user_version") < self.version_of_schema:
-            self._begin_wal()
-            with self._writing():
-                if self._one("PRAGMA user_version") < self.version_of_schema:
-                    schema = Path(__file__).with_name(self.name).with_suffix(".sql").read_text("utf-8")
-                    for statement in (*schema.split(";"), f"PRAGMA user_version = {self.version_of_schema}"):
-                        self._db.execute(statement)
-        version = self._one("PRAGMA user_version")
-        if version != self.version_of_schema:
-            why = f"is of version {version}, and this picohook knows {self.version_of_schema}: update picohook"
-            raise PicohookError(f"{self.path}: {why}")
+    def version(self) -> int:
+        """Differs after each change of the file by any program. It waits for no program and no thread.
 
-    def _begin_wal(self) -> None:
-        """Switch to WAL. SQLite does not wait for another program that does the same."""
-        end = time.monotonic() + PATIENCE
-        while True:
-            try:
-                mode = self._one("PRAGMA journal_mode = WAL")
-            except sqlite3.OperationalError:
-                if time.monotonic() > end:
-                    raise
-                time.sleep(0.01)
-            else:
-                if mode != "wal":
-                    raise PicohookError(f"{self.path}: its file system cannot share it: set XDG_STATE_HOME")
-                return
-
-    def require_same_file(self) -> None:
-        """Raise an error if the file was removed or replaced: this object would use what nobody else can see."""
-        if os.stat(self.path).st_ino != self._inode:
-            raise DatabaseError(f"{self.path}: was replaced: start the program again")
-
-    @contextlib.contextmanager
-    def _explained(self) -> Iterator[None]:
-        try:
-            yield
-        except sqlite3.Error as error:
-            hint = ": move it away" if "not a database" in str(error) or "malformed" in str(error) else ""
-            raised = DatabaseError(f"{self.path}: {error}{hint}")
-            raised.may_pass = isinstance(error, sqlite3.OperationalError) and "locked" in str(error)
-            raise raised from error
-        except OSError as error:
-            raise DatabaseError(f"{error.filename or self.path}: {error.strerror}") from error
+        Raises `PicohookError` if the file was removed or replaced: this object would use what nobody else can see.
+        """
+        with self._explained:
+            if os.stat(self.path).st_ino != self._inode:
+                raise PicohookError(f"{self.path}: was replaced: start the program again")
+            return self._reading.execute("PRAGMA data_version").fetchone()[0]  # type: ignore[no-any-return]
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[None]:
         """A transaction."""
-        with self._explained():
+        with self._explained, self._lock:
             self._db.execute("BEGIN IMMEDIATE")
             try:
                 yield
@@ -139,9 +118,9 @@ class Database:
                     self._db.execute("ROLLBACK")
                 raise
 
-    def _one(self, statement: str, *values: Any) -> Any:
-        row = self._db.execute(statement, values).fetchone()
-        return row and row[0]
+    def _rows(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
+        with self._explained, self._lock:
+            return self._db.execute(statement, values).fetchall()
 
 
 def _require_private(path: str, is_kind: Any, kind: str) -> os.stat_result:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import itertools
 import json
@@ -12,16 +11,25 @@ import time
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Union
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ...errors import PicohookError
 from ...model.payloads import ToolCall
+from ...protocol.codec import encode_ordered
 from ...wire.text import escape
-from .world import command_words, git_is_named, is_harmless, means_one_path, resolved, state_of_git
+from .world import (
+    command_words,
+    git_is_named,
+    is_harmless,
+    is_understood,
+    path_at_once,
+    resolved,
+    resolved_for_all,
+    state_of_git,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-    from typing import Self
+    from collections.abc import Mapping, Sequence
 
 LASTS = 12 * 3600.0
 """The seconds for which a grant holds that says nothing about it."""
@@ -30,40 +38,27 @@ INERT = frozenset({"description"})
 """The arguments that only explain a call to people."""
 ANYTHING = "anything"
 UNDER, STARTS = "under", "starts"
-_in_order = json.JSONEncoder(sort_keys=True).encode  # `json.dumps` makes a new one each time
 _WHOLE = 120
 """The most characters of a value that a line shows."""
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+Shape = Union[
+    Annotated[dict[Literal["under"], Annotated[str, Field(min_length=1)]], Field(min_length=1)],
+    Annotated[dict[Literal["starts"], Annotated[list[str], Field(min_length=1)]], Field(min_length=1)],
+    Literal["anything"],
+]
+"""A path in this directory; a command with these first words, and no further option; any value."""
 
 
-class Under(_Strict):
-    """A path in this directory."""
-
-    under: Annotated[str, Field(min_length=1)]
-
-
-class Starts(_Strict):
-    """A command with these first words, and no further option."""
-
-    starts: Annotated[list[str], Field(min_length=1)]
-
-
-class Terms(_Strict):
+class Terms(BaseModel):
     """A grant as an approver writes it. A field that is not known makes it no grant: it may have been a limit."""
 
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
     scope: Literal["session", "agent", "project"] = Field(alias="for")
-    like: dict[str, Union[Under, Starts, Literal["anything"]]] = Field(default_factory=dict)
+    like: dict[str, Shape] = Field(default_factory=dict)
     times: int | None = Field(default=None, ge=1, le=10_000)
     seconds: float | None = Field(default=None, gt=0, le=LONGEST)
-
-    @model_validator(mode="after")
-    def _counts_equal_calls(self) -> Self:
-        if self.times is not None and self.like:
-            raise ValueError("`times` counts calls with equal arguments, so it is not beside `like`")
-        return self
 
     @classmethod
     def read(cls, grant: Mapping[str, Any]) -> Terms:
@@ -80,15 +75,13 @@ class Terms(_Strict):
 
         Raises `PicohookError` if the grant is not for the call itself, or could never answer for one like it.
         """
-        like: dict[str, Any] = {}
-        for name, shape in self.like.items():
-            if name not in facts.arguments:
-                raise PicohookError(f"like.{name}: the call has no such argument")
-            like[name] = shape if isinstance(shape, str) else shape.model_dump()
-            if isinstance(shape, Under):
-                like[name] = {UNDER: resolved(shape.under, facts.cwd)}
+        shapes: dict[str, Any] = self.like
+        like = {
+            name: {UNDER: resolved(shape[UNDER], facts.cwd)} if UNDER in shape else shape
+            for name, shape in shapes.items()
+        }
         _ = facts.world
-        if key("", like, facts) not in facts.keys("", form_of(like)):
+        if not facts.fit(like):
             raise PicohookError("the call that was approved is not one that it is for")
         return like
 
@@ -113,6 +106,11 @@ class Grant:
     """The channel through which it was given."""
     left: int | None = None
     """The number of calls that it is still for; None if it is not counted."""
+
+    @property
+    def name(self) -> str:
+        """Its id, and when it was given."""
+        return f"grant {self.id} of {time.strftime('%Y-%m-%d %H:%M', time.localtime(self.given))}"
 
     @property
     def shown(self) -> str:
@@ -140,38 +138,26 @@ def _said(shape: Any) -> str:
     return f"is in {shape[UNDER]}" if UNDER in shape else f"is a command that starts with: {shlex.join(shape[STARTS])}"
 
 
-# Finding. A grant has one key. A call has the keys of all grants that could be for it.
+# Finding.
 
 
-def form_of(like: Mapping[str, Any]) -> str:
-    """The arguments that may differ, each with its kind of shape: all grants of a form have comparable keys."""
-    return json.dumps(
-        [(name, shape if shape == ANYTHING else next(iter(shape))) for name, shape in sorted(like.items())]
-    )
-
-
-@functools.lru_cache(maxsize=256)
-def _read(form: str) -> list[tuple[str, str]]:
-    return json.loads(form)  # type: ignore[no-any-return] # as `form_of` wrote it
-
-
-def key(start: str, like: Mapping[str, Any], facts: Facts) -> str:
-    """The key of a grant for calls like this one."""
-    parts = (shape if shape == ANYTHING else next(iter(shape.values())) for _, shape in sorted(like.items()))
-    return "\n".join((facts.head(start, form_of(like)), *map(json.dumps, parts)))
+class MayWaitError(Exception):
+    """The answer needs what may wait for a disk, a server or another program."""
 
 
 class Facts:
     """One call, as grants are compared with it."""
 
-    def __init__(self, call: ToolCall) -> None:
+    def __init__(self, call: ToolCall, *, at_once: bool = False) -> None:
+        """With `at_once`, methods raise `MayWaitError` where they would have to wait."""
         self.tool = call.tool
         self.arguments = call.arguments
+        self.at_once = at_once
         cwd = (call.context or {}).get("cwd")
         self.cwd = cwd if isinstance(cwd, str) and os.path.isabs(cwd) else os.getcwd()
+        self._paths: dict[str, str] = {}
         self._git = git_is_named(call.arguments)
         self._world = "" if self._git else self.cwd
-        self._heads: dict[str, str] = {}
 
     @property
     def world(self) -> str:
@@ -184,65 +170,54 @@ class Facts:
                 raise PicohookError(
                     "the call leads git to other files than those of its directory: no grant can answer"
                 )
+            self.may_wait()
             self._world = f"{self.cwd} {state_of_git(self.cwd)}"
         return self._world
 
-    def is_quick(self, forms: Iterable[tuple[str, str]]) -> bool:
-        """Whether the keys of these forms are found without reading a command, git's files, or links elsewhere."""
-        return not self._git and all(
-            kind == ANYTHING or (kind == UNDER and self._is_inside(self.arguments.get(name)))
-            for _, form in forms
-            for name, kind in _read(form)
-        )
+    def may_wait(self) -> None:
+        """Raise `MayWaitError` if the answer has to come at once."""
+        if self.at_once:
+            raise MayWaitError
 
-    def _is_inside(self, path: Any) -> bool:
-        return isinstance(path, str) and os.path.normpath(os.path.join(self.cwd, path)).startswith(f"{self.cwd}/")
+    def key(self, start: str, names: Sequence[str]) -> bytes:
+        """What grants with this start are found by, if the arguments with these names may differ. Raises as `world` does."""
+        equal = {name: value for name, value in self.arguments.items() if name not in names}
+        text = encode_ordered((start, names, self.world, equal))
+        return hashlib.blake2b(text, digest_size=16).digest()
 
-    def keys(self, start: str, form: str) -> list[str]:
-        """The keys of the grants of this form that are for the call. May read files. Raises as `world` does."""
-        parts = [self._parts(name, kind) for name, kind in _read(form)]
-        if not all(parts):
-            return []
-        head = self.head(start, form)
-        return ["\n".join((head, *chosen)) for chosen in itertools.product(*parts)]
+    def fit(self, like: Mapping[str, Any]) -> bool:
+        """Whether the arguments that may differ have these shapes."""
+        for name, shape in like.items():
+            if name not in self.arguments:
+                return False
+            if shape != ANYTHING and not self._has_shape(self.arguments[name], shape):
+                return False
+        return True
 
-    def head(self, start: str, form: str) -> str:
-        """What all keys of this form have in common: the call without the arguments that may differ."""
-        if form not in self._heads:
-            left = dict(self.arguments)
-            for name, _ in _read(form):
-                left.pop(name, None)
-            fixed = _in_order([self.world, left]).encode()
-            self._heads[form] = f"{form} {hashlib.blake2b(fixed, digest_size=16).hexdigest()}"
-        return f"{start} {self._heads[form]}"
-
-    def _parts(self, name: str, kind: str) -> list[str]:
-        """The shapes of this kind that the argument has."""
-        value = self.arguments.get(name)
-        if kind == ANYTHING:
-            return [f'"{ANYTHING}"'] if name in self.arguments else []
+    def _has_shape(self, value: Any, shape: Mapping[str, Any]) -> bool:
         if not isinstance(value, str):
-            return []
-        if kind == UNDER:
-            above = _above(resolved(value, self.cwd)) if means_one_path(value, self.cwd) else ()
-            return [json.dumps(one) for one in above]
-        words = command_words(value) or ()
-        harmless = words and is_harmless(self.tool, self.arguments, value, self.cwd)
-        return [json.dumps(one) for one in _beginnings(words) if harmless or len(one) == len(words)]
+            return False
+        if UNDER in shape:
+            if value not in self._paths:
+                self._paths[value] = self._path(value)
+            path, inside = self._paths[value], f"{shape[UNDER].rstrip('/')}/"
+            return path.startswith(inside) and path != inside
+        self.may_wait()
+        words, first = command_words(value, self.cwd), shape[STARTS]
+        if [*words[: len(first)]] != first:
+            return False
+        rest = words[len(first) :]
+        is_option = any(word[:1] in {"-", "+"} for word in rest)
+        return not rest or (not is_option and is_harmless(self.tool, self.arguments, value, self.cwd))
 
-
-def _above(path: str) -> Iterator[str]:
-    """Yields the directories that a path is in."""
-    while (parent := os.path.dirname(path)) != path:
-        yield (path := parent)
-
-
-def _beginnings(command: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    """Yields the first words of a command that a grant may name: all further ones are no options."""
-    for length in range(len(command), 0, -1):
-        yield command[:length]
-        if command[length - 1][:1] in {"-", "+"}:
-            break
+    def _path(self, value: str) -> str:
+        """A path without links; empty if tools may understand it in different ways."""
+        if not is_understood(value):
+            return ""
+        if path := path_at_once(value, self.cwd):
+            return path
+        self.may_wait()
+        return resolved_for_all(value, self.cwd)
 
 
 # Giving.
@@ -270,7 +245,7 @@ def offers(call: Mapping[str, Any], about: Mapping[str, Any]) -> list[tuple[str,
     for name, value in arguments.items():
         if not isinstance(value, str):
             continue
-        command = command_words(value) if name in {"command", "cmd"} else None
+        command = command_words(value, facts.cwd) if name in {"command", "cmd"} else None
         if command is not None and len(command) > 1:
             likes.append({name: {STARTS: [*command[:2]]}, **inert})
         elif name in {"path", "file_path", "notebook_path"}:

@@ -1,9 +1,7 @@
--- The grants, each with the key by which a call finds it, and the forms of the keys that there are.
-DROP TABLE IF EXISTS grants;
+-- The grants, each with the key by which a call finds it, and the names of the arguments that may differ, by the key's start.
 CREATE TABLE grants (
-  id TEXT PRIMARY KEY, key TEXT NOT NULL, given REAL NOT NULL, until REAL NOT NULL, left INTEGER, by TEXT NOT NULL,
-  terms TEXT NOT NULL
+  id TEXT PRIMARY KEY, key BLOB NOT NULL, given REAL NOT NULL, until REAL NOT NULL, left INTEGER, terms TEXT NOT NULL
 );
-CREATE INDEX by_key ON grants (key);
+CREATE INDEX by_key ON grants (key, given);
 CREATE INDEX by_end ON grants (until);
-CREATE TABLE forms (start TEXT NOT NULL, form TEXT NOT NULL, PRIMARY KEY (start, form)) WITHOUT ROWID;
+CREATE TABLE forms (start TEXT NOT NULL, names TEXT NOT NULL, PRIMARY KEY (start, names)) WITHOUT ROWID;

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-import secrets
 import time
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
 from ...errors import PicohookError
 from .database import Database
@@ -15,68 +14,37 @@ from .grants import Grant
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-_COLUMNS = ("given", "until", "left", "by")
-_HOLDS = "given <= ? AND until > ? AND (left IS NULL OR left > 0)"
-
-
-class Found(NamedTuple):
-    """A grant that answers for a call."""
-
-    id: str
-    given: float
-    until: float
-    by: str
-    left: int | None
-
-    @property
-    def shown(self) -> str:
-        """Its name, and when it was given."""
-        return f"grant {self.id} of {time.strftime('%Y-%m-%d %H:%M', time.localtime(self.given))}"
+_GRANT = "SELECT id, terms, left FROM grants"
+_IS_LEFT = "(left IS NULL OR left > 0)"
+_HOLDS = f"given <= ? AND until > ? AND {_IS_LEFT}"
+MOST_ALIKE = 100
+"""The most grants that one call is compared with: the latest of those that differ in a directory or first words alone."""
 
 
 class GrantStore(Database):
-    """The grants of this user.
-
-    `version`, `forms` and `find` are for the event loop: they wait for no other program. A thread may call others.
-    """
+    """The grants of this user."""
 
     name = "grants.db"
-    version_of_schema = 2
+    version_of_schema = 4
 
-    def __init__(self, directory: str | None = None) -> None:
-        super().__init__(directory)
-        self._reading = self._connect(0.0)
-
-    def give(self, grant: Grant, key: str, start: str, form: str) -> None:
+    def give(self, grant: Grant, key: bytes, start: str) -> None:
         """Keep a grant under its key. The grants that have ended are forgotten."""
-        terms = {name: value for name, value in asdict(grant).items() if name not in {"id", *_COLUMNS}}
-        columns = (grant.id, key, grant.given, grant.until, grant.left, grant.by, json.dumps(terms))
+        columns = (grant.id, key, grant.given, grant.until, grant.left, json.dumps(asdict(grant)))
         with self._writing():
             self._db.execute("DELETE FROM grants WHERE until < ?", (time.time(),))
             self._db.execute("DELETE FROM forms WHERE NOT EXISTS (SELECT 1 FROM grants)")
-            self._db.execute("INSERT INTO grants VALUES (?, ?, ?, ?, ?, ?, ?)", columns)
-            self._db.execute("INSERT OR IGNORE INTO forms VALUES (?, ?)", (start, form))
+            self._db.execute("INSERT INTO grants VALUES (?, ?, ?, ?, ?, ?)", columns)
+            self._db.execute("INSERT OR IGNORE INTO forms VALUES (?, ?)", (start, json.dumps(sorted(grant.like))))
 
-    def forms(self, starts: Sequence[str]) -> list[tuple[str, str]]:
-        """The forms of the grants that there are for each start of a key."""
-        with self._explained():
-            asked = f"SELECT start, form FROM forms WHERE start IN ({_marks(starts)})"
-            return [*self._reading.execute(asked, starts)]
+    def forms(self, starts: Sequence[str]) -> list[tuple[str, list[str]]]:
+        """For each start of a key, the names of the arguments that may differ: one list for each form of its grants."""
+        asked = f"SELECT start, names FROM forms WHERE start IN ({', '.join('?' * len(starts))})"
+        return [(start, json.loads(names)) for start, names in self._rows(asked, *starts)]
 
-    def version(self) -> tuple[int, int]:
-        """Differs after each change of the file. Raises `PicohookError` if it was removed: nobody could revoke its grants."""
-        with self._explained():
-            self.require_same_file()
-            return self._reading.execute("PRAGMA data_version").fetchone()[0], self._inode
-
-    def find(self, keys: Sequence[str]) -> Found | None:
-        """A grant with one of these keys, rather one that is not counted."""
-        now = time.time()
-        wanted = f"key IN ({_marks(keys)}) AND {_HOLDS} ORDER BY left LIMIT 1"
-        with self._explained():
-            asked = f"SELECT id, given, until, by, left FROM grants WHERE {wanted}"
-            row = self._reading.execute(asked, (*keys, now, now)).fetchone()
-        return row and Found(*row)
+    def find(self, key: bytes) -> list[Grant]:
+        """The grants with this key, the latest first."""
+        asked = f"{_GRANT} WHERE key = ? AND {_IS_LEFT} ORDER BY given DESC LIMIT {MOST_ALIKE}"
+        return [_grant(*row) for row in self._rows(asked, key)]
 
     def use(self, counted: Iterable[str]) -> None:
         """Use each of these counted grants once. Raises `PicohookError`, and uses none, if one of them is used up or over."""
@@ -90,38 +58,16 @@ class GrantStore(Database):
     def all(self) -> list[Grant]:
         """The grants that hold, the last one first."""
         now = time.time()
-        asked = f"SELECT id, terms, {', '.join(_COLUMNS)} FROM grants WHERE {_HOLDS} ORDER BY given DESC"
-        with self._explained():
-            rows = self._db.execute(asked, (now, now)).fetchall()
-        return [_grant(*row) for row in rows]
+        return [_grant(*row) for row in self._rows(f"{_GRANT} WHERE {_HOLDS} ORDER BY given DESC", now, now)]
 
     def revoke(self, ids: Iterable[str]) -> int:
         """End these grants now. Returns how many held."""
         with self._writing():
             return sum(self._db.execute("DELETE FROM grants WHERE id = ?", (one,)).rowcount for one in ids)
 
-    def count(self) -> int:
-        """The number of grants that are kept."""
-        with self._explained():
-            return int(self._reading.execute("SELECT count(*) FROM grants").fetchone()[0])
 
-    def close(self) -> None:
-        """Close the file."""
-        self._reading.close()
-        super().close()
-
-
-def new_id() -> str:
-    """A new id for a grant: short, because people type it."""
-    return secrets.token_hex(4)
-
-
-def _marks(values: Sequence[str]) -> str:
-    return ", ".join("?" * len(values))
-
-
-def _grant(grant: str, terms: str, *columns: Any) -> Grant:
+def _grant(grant_id: str, terms: str, left: int | None) -> Grant:
     try:
-        return Grant(grant, **json.loads(terms), **dict(zip(_COLUMNS, columns, strict=True)))
+        return Grant(**json.loads(terms) | {"left": left})
     except (ValueError, TypeError):
-        raise PicohookError(f"the grant {grant} is damaged: picohook grants revoke {grant}") from None
+        raise PicohookError(f"the grant {grant_id} is damaged: picohook grants revoke {grant_id}") from None

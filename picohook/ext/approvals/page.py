@@ -15,23 +15,22 @@ import secrets
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlsplit
 
-import anyio
 import uvicorn
 from jinja2 import Environment, FileSystemLoader
-from pydantic import BaseModel, ConfigDict
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.responses import FileResponse, HTMLResponse, JSONResponse, PlainTextResponse, Response
-from starlette.routing import Route
+from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
 
 from ...errors import PicohookError
-from .plain import plain
 from .queue import Answer, Queue
-from .view import judge, view
+from .view import plain, view
+from .world import judge
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from starlette.requests import Request
     from starlette.types import ASGIApp, Receive, Scope, Send
@@ -41,8 +40,6 @@ if TYPE_CHECKING:
 FILES = os.path.join(os.path.dirname(__file__), "page_files")
 MOST_SHOWN = 50
 """The most calls on the page. As they are answered, others take their place."""
-LOOK, SWEEP, LONGEST_WAIT = 0.1, 1.0, 25.0
-"""Seconds between two looks at the queue, and at its hosts, and those after which a request for changes is answered."""
 MOST_BYTES = 64 * 1024
 """The most bytes of an answer."""
 MOST_REASON = 4000
@@ -84,17 +81,6 @@ class OnlyHere:
             await PlainTextResponse("This page is not for other sites.", 403)(scope, receive, with_headers)
 
 
-class _Said(BaseModel):
-    """An answer as the page sends it. Anything that is no clear yes or no is refused."""
-
-    model_config = ConfigDict(strict=True)
-
-    yes: bool
-    reason: str
-    grant: str = ""
-    """One of the grants that the card offers, in JSON."""
-
-
 class Page:
     """The page of one queue. Its methods are the endpoints."""
 
@@ -103,89 +89,68 @@ class Page:
         templates = Environment(loader=FileSystemLoader(FILES), autoescape=True, trim_blocks=True, lstrip_blocks=True)
         self._card, self._link = templates.get_template("card.html"), templates.get_template("link.html")
         self._cards: dict[str, str] = {}
-        self._swept = 0.0
 
     def app(self, url: str, names: Iterable[str]) -> ASGIApp:
         """The page as an ASGI application, with its address and all names by which a browser may ask for it."""
         routes = [
-            Route("/", lambda _: FileResponse(os.path.join(FILES, "page.html"))),
-            Route("/page.css", lambda _: FileResponse(os.path.join(FILES, "page.css"))),
-            Route("/page.js", lambda _: FileResponse(os.path.join(FILES, "page.js"))),
             Route("/favicon.ico", lambda _: Response(status_code=204)),
             Route("/calls", self.calls),
-            Route("/calls/{id}", self.end),
-            Route("/calls/{id}", self.answer, methods=["POST"]),
-            Route("/call/{id}", self.link, methods=["GET", "POST"]),
+            Route("/call/{id}", self.call, methods=["GET", "POST"]),
+            Mount("/", StaticFiles(directory=os.path.join(FILES, "static"), html=True)),
         ]
-        refused: Any = dict.fromkeys((PicohookError, ValueError, HTTPException), _refused)
+        refused: Any = dict.fromkeys((PicohookError, LookupError, ValueError, HTTPException), _refused)
         return OnlyHere(Starlette(routes=routes, exception_handlers=refused), url, names)
 
     async def calls(self, request: Request) -> Response:
-        """The calls that wait, as soon as they differ from those of the version that the page has."""
-        self._require_token(request)
-        since = request.query_params.get("since", "")
-        with anyio.move_on_after(LONGEST_WAIT):
-            while (version := self._version()) == since:  # noqa: ASYNC110 - other programs change the file
-                await anyio.sleep(LOOK)
-        if version == since:
+        """The calls that wait, if they differ from those of the version that the page has."""
+        if not self._has_token(request):
+            raise HTTPException(401, "the token is missing: open the address that picohook has printed")
+        self._queue.remove_dead()
+        version = str(self._queue.version())
+        if version == request.query_params.get("since"):
             return JSONResponse({"version": version})
         waiting = self._queue.waiting(MOST_SHOWN)
         self._cards = {one.id: self._cards.get(one.id) or self._rendered(one) for one in waiting}
         calls = [{"id": one.id, "until": one.until, "html": self._cards[one.id]} for one in waiting]
         return JSONResponse({"version": version, "count": self._queue.count(), "calls": calls})
 
-    async def end(self, request: Request) -> Response:
-        """Why a call waits no more."""
-        self._require_token(request)
-        return JSONResponse({"end": plain(self._queue.find(request.path_params["id"]).end)})
+    async def call(self, request: Request) -> Response:
+        """Show one call, or answer it, by the token or by the signed link of this call.
 
-    async def answer(self, request: Request) -> Response:
-        """Answer a call."""
-        self._require_token(request)
-        self._take(request, _Said.model_validate_json(await _body(request)), "the page")
-        return JSONResponse({})
-
-    async def link(self, request: Request) -> Response:
-        """Show one call by its signed link, or answer it. A GET changes nothing: programs that show previews fetch links."""
-        call, key = request.path_params["id"], request.query_params.get("key", "")
-        if not hmac.compare_digest(key.encode(), self._queue.signature(call).encode()):
-            return PlainTextResponse("This link is not valid.", 403)
+        A GET changes nothing: programs that show previews fetch links.
+        """
+        call, by = request.path_params["id"], "the page" if self._has_token(request) else "a link"
+        key = request.query_params.get("key", "")
+        if by == "a link" and not hmac.compare_digest(key.encode(), self._queue.signature(call).encode()):
+            raise HTTPException(403, "this link is not valid")
         if request.method == "POST":
-            said = dict(parse_qsl((await _body(request)).decode()))
-            yes = {"yes": True, "no": False}.get(said.get("answer", ""))
-            self._take(request, _Said.model_validate({"reason": "", **said, "yes": yes}), "a link")
+            said = dict(parse_qsl((await _body(request)).decode(), keep_blank_values=True))
+            self._take(call, said, f"{by}, from {request.client and request.client.host}")
         waiting = self._queue.find(call)
         if "whole" in request.query_params and waiting.is_waiting:
             return PlainTextResponse(plain(waiting.call.decode("utf-8", "replace")))
+        if by == "the page":
+            return JSONResponse({"end": plain(waiting.end)})
         shown = self._rendered(waiting) if waiting.is_waiting else ""
         return HTMLResponse(self._link.render(card=shown, end="" if shown else plain(waiting.end)))
 
-    def _take(self, request: Request, said: _Said, channel: str) -> None:
-        """Answer a call, with a grant that was offered with it. Raises `PicohookError` for any other."""
-        call, grant = request.path_params["id"], None
-        if said.yes and said.grant:
+    def _take(self, call: str, said: Mapping[str, str], by: str) -> None:
+        """Answer a call. Raises for what is no clear answer, and for a grant that was not offered with the call."""
+        yes, grant = {"yes": True, "no": False}[said["answer"]], None
+        if yes and said.get("grant"):
             offered = {json.dumps(one, sort_keys=True): one for _, one in view(self._queue.find(call)).offers}
             try:
-                grant = offered[json.dumps(json.loads(said.grant), sort_keys=True)]
+                grant = offered[json.dumps(json.loads(said["grant"]), sort_keys=True)]
             except (ValueError, KeyError, RecursionError):
                 raise PicohookError("the yes is for calls that were not offered: choose again") from None
-        by = f"{channel}, from {request.client and request.client.host}"
-        self._queue.answer(call, Answer(said.yes, said.reason.strip()[:MOST_REASON], by, grant))
-
-    def _version(self) -> str:
-        if anyio.current_time() - self._swept > SWEEP:
-            self._swept = anyio.current_time()
-            self._queue.remove_dead()
-        return "-".join(map(str, self._queue.version()))
+        self._queue.answer(call, Answer(yes, said.get("reason", "").strip()[:MOST_REASON], by, grant))
 
     def _rendered(self, waiting: Waiting) -> str:
         return self._card.render(call=view(waiting), key=self._queue.signature(waiting.id))
 
-    def _require_token(self, request: Request) -> None:
-        """Raise `HTTPException` for a request without the token."""
+    def _has_token(self, request: Request) -> bool:
         said = request.headers.get("authorization", "")
-        if not hmac.compare_digest(said.encode(), f"Bearer {self._token}".encode()):
-            raise HTTPException(401, "the token is missing: open the address that picohook has printed")
+        return hmac.compare_digest(said.encode(), f"Bearer {self._token}".encode())
 
 
 def _refused(_: Request, error: Exception) -> Response:
@@ -207,22 +172,19 @@ async def _body(request: Request) -> bytes:
     return body
 
 
-def place_of(bound: socket.socket, url: str = "", *, encrypted: bool) -> tuple[str, frozenset[str]]:
-    """The page's address, which ends in a slash, and the names by which a browser may ask for it.
-
-    `url` is the address by which others reach it, if that is another one than the socket's.
-    """
+def place_of(bound: socket.socket, name: str, *, encrypted: bool) -> tuple[str, frozenset[str]]:
+    """The page's address, which ends in a slash, and the names by which a browser may ask for it."""
     host, port = bound.getsockname()[:2]
-    name = f"[{host}]" if ":" in host else host
-    url = f"{url.rstrip('/')}/" if url else f"http{'s' * encrypted}://{name}:{port}/"
-    local = {f"localhost:{port}"} if ipaddress.ip_address(host).is_loopback else set()
-    return url, frozenset({f"{name}:{port}", urlsplit(url).netloc, *local})
+    end = "" if port == (443 if encrypted else 80) else f":{port}"
+    names = [name, host, *["localhost"] * ipaddress.ip_address(host).is_loopback]
+    places = [f"[{one}]{end}" if ":" in one else f"{one}{end}" for one in names]
+    return f"http{'s' * encrypted}://{places[0]}/", frozenset(places)
 
 
-def serve(bound: socket.socket, tell: Callable[[str], None], *, url: str, certificate: str, key: str) -> None:
+def serve(bound: socket.socket, tell: Callable[[str], None], *, name: str, certificate: str, key: str) -> None:
     """Serve the page until a signal. `tell` gets its address with the token. Raises `PicohookError`."""
     queue, token = Queue(present=True), secrets.token_urlsafe(24)
-    url, names = place_of(bound, url, encrypted=bool(certificate))
+    url, names = place_of(bound, name, encrypted=bool(certificate))
     try:
         # No log of requests: it would have the keys of links.
         quiet: Any = {"log_config": None, "log_level": "critical", "access_log": False, "server_header": False}

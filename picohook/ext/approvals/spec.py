@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from pydantic import Field, field_validator, model_validator
 
 from ...extension import Lazy
-from ...model.spec import HookSpec, OnFailure, Seconds, StageName
+from ...model.spec import HookSpec, OnFailure, Program, Seconds, StageName
 from ...model.stages import APPROVE_TOOL, BEFORE_FINISH, BEFORE_TOOL
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ class _PersonSpec(HookSpec):
     STAGES: ClassVar[tuple[str, ...]]
     waits_for_person = True
 
-    notify: tuple[str, ...] = Field(
+    notify: Program = Field(
         default=(),
         description="With approver or ask: a program and its arguments, run when a call waits, with the call on stdin.",
     )
@@ -87,6 +87,8 @@ class AskSpec(_PersonSpec):
 
     @model_validator(mode="after")
     def _answers_every_pause(self) -> Self:
-        if self.filter is not None or self.fallback is not None or self.on_failure == OnFailure.CONTINUE:
-            raise ValueError('has a filter, a fallback or on_failure = "continue": a pause would end without an answer')
+        unsure = self.filter is not None or self.fallback is not None or self.on_failure == OnFailure.CONTINUE
+        if unsure or getattr(self, "mode", "") == "shadow":
+            what = 'a filter, a fallback, on_failure = "continue" or mode = "shadow"'
+            raise ValueError(f"has {what}: a pause would end without an answer")
         return self

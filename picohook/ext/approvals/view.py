@@ -5,19 +5,23 @@ from __future__ import annotations
 import difflib
 import json
 import os
+import re
 import time
-from functools import cache
+import tomllib
+import unicodedata
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic_core import from_json
 
 from ...model.conversation import text_of
 from ...wire.regular_files import read_regular
+from ...wire.text import escape
 from .grants import offers
-from .plain import plain
+from .world import judge
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     from .queue import Waiting
 
@@ -29,6 +33,12 @@ MOST_LINES = 2000
 _OLD_AND_NEW = (("old_string", "new_string"), ("old_str", "new_str"), ("oldText", "newText"), ("old_text", "new_text"))
 _NEW = ("content", "file_text", "contents")
 _PATHS = ("file_path", "path", "filePath", "absolute_path", "notebook_path")
+_WORD = re.compile(r"\w*[^\W\x00-\x7f]\w*")
+_ODD = re.compile(r"[^\x00-\x7f]")
+_DASH = re.compile(r"(?<!\S)[\u2010-\u2015\u2212\ufe58](?=\S)")
+"""A dash where an option begins."""
+_DATA = tomllib.loads(Path(__file__).with_name("plain.toml").read_text("utf-8"))
+_LIKE_MARKS, _BLANK, _LIKE_LETTERS = (frozenset("".join(_DATA[name])) for name in ("marks", "blanks", "letters"))
 
 
 class View(NamedTuple):
@@ -47,7 +57,7 @@ class View(NamedTuple):
     """The grants that a yes may have, each with a text that says all that it is for."""
 
 
-def view(waiting: Waiting, *, judged: bool = True) -> View:
+def view(waiting: Waiting) -> View:
     """The view of a call. It reads the file that the call would overwrite, so it may wait for a disk."""
     about, is_cut = waiting.about, len(waiting.call) < waiting.size
     try:
@@ -67,7 +77,7 @@ def view(waiting: Waiting, *, judged: bool = True) -> View:
     size = max(waiting.size, len(waiting.call))
     left_out = f"This call is too large to be shown here: {size} bytes." if is_cut else ""
     offered = [] if is_cut or not about.get("grants") else offers(call, about)
-    facts = [*_facts(waiting, call, arguments if judged else {})]
+    facts = [*_facts(waiting, call, arguments)]
     return View(
         waiting.id,
         plain(str(call.get("tool"))),
@@ -79,21 +89,11 @@ def view(waiting: Waiting, *, judged: bool = True) -> View:
     )
 
 
-@cache
-def judge() -> Callable[[str, dict[str, Any], str], str]:
-    """What guards find in a call at a place, in words. Nothing without their extra."""
-    try:
-        from ..guards.judge import Judge, Place
-    except ImportError:
-        return lambda _tool, _arguments, _where: ""
-    made = Judge()
-
-    def found(tool: str, arguments: dict[str, Any], where: str) -> str:
-        verdict = made.judge(tool, arguments, Place(where))
-        every = [f"{one.rule.id}: {one.rule.why}" for one in verdict.findings]
-        return "\n".join(every or filter(None, [verdict.why]))
-
-    return found
+def _judged(tool: str, arguments: dict[str, Any], where: str) -> str:
+    """What guards find in a call at a place, in words."""
+    if (judged := judge()) is None:
+        return ""
+    return "\n".join(f"{rule.id}: {rule.why}" for rule in judged(tool, arguments, where).rules)
 
 
 def _facts(waiting: Waiting, call: Mapping[str, Any], arguments: dict[str, Any]) -> Iterator[tuple[str, str]]:
@@ -101,7 +101,7 @@ def _facts(waiting: Waiting, call: Mapping[str, Any], arguments: dict[str, Any])
     program = f"{about.get('program') or 'a program'} (pid {about.get('pid')})"
     source = f" of {about['source']}" if about.get("source") else ""
     rule = ", ".join(f"{name} {value}" for name, value in (about.get("filter") or {}).items()) or "every call"
-    judged = judge()(str(call.get("tool")), arguments, str(about.get("directory") or "/")) if arguments else ""
+    judged = _judged(str(call.get("tool")), arguments, str(about.get("directory") or "/")) if arguments else ""
     facts = {
         "paused": "\n".join(map(str, about.get("paused") or ())),
         "guards": judged,
@@ -142,3 +142,47 @@ def _compared(old: str, new: str, names: set[str], what: str) -> tuple[list[tupl
     if not rows or sum(map(len, rows)) > MOST_SHOWN:
         return [], set()
     return [("@", plain(f"compared with {what}")), *((row[0], plain(row[row[0] != "@" :])) for row in rows)], names
+
+
+# Text as a person sees it: what is invisible, acts on a screen, or looks like something else is an escape.
+
+
+def plain(text: str) -> str:
+    """The text with escapes for control characters, marks of direction, blanks and look-alikes. Lines and tabs stay."""
+    if not text.isascii():
+        text = _DASH.sub(_escaped, _WORD.sub(_word, text))
+        text = _ODD.sub(_odd, text)
+    return "\n".join("\t".join(map(escape, line.split("\t"))) for line in text.split("\n"))
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return found[0].encode("unicode_escape").decode("ascii")
+
+
+def _word(found: re.Match[str]) -> str:
+    """A word without look-alikes: it mixes scripts, or all its letters look Latin."""
+    word = found[0]
+    letters = [letter for letter in word if letter.isalpha()]
+    if any(letter.isascii() for letter in letters) or all(letter in _LIKE_LETTERS for letter in letters):
+        return _ODD.sub(
+            lambda one: _escaped(one) if one[0] in _LIKE_LETTERS or _script(one[0]) in _DATA["scripts"] else one[0],
+            word,
+        )
+    return word
+
+
+def _script(letter: str) -> str:
+    return unicodedata.name(letter, "").partition(" ")[0]
+
+
+def _odd(found: re.Match[str]) -> str:
+    """A character, or its escape."""
+    one = found[0]
+    before = found.string[found.start() - 1 : found.start()]
+    stands_alone = (
+        unicodedata.combining(one) and before.isascii() and len(unicodedata.normalize("NFC", before + one)) > 1
+    )
+    hidden = one in _LIKE_MARKS or one in _BLANK or not one.isprintable() or "\ufe00" <= one <= "\ufe0f"
+    if hidden or stands_alone or "\U000e0100" <= one <= "\U000e01ef" or unicodedata.normalize("NFKC", one).isascii():
+        return _escaped(found)
+    return one

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import errno
 import functools
 import hashlib
 import os
 import re
 import shlex
+import struct
+import sys
+from ctypes import c_size_t, get_errno
 from typing import TYPE_CHECKING, Any
 
+from ...contain.syscalls import LIBC
 from ...errors import PicohookError
 from ...wire.regular_files import read_regular
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
-    from ..guards.judge import Judge
+    from ..guards.judge import Verdict
 
 _GIT = re.compile(r"(?<![A-Za-z0-9])git(?![A-Za-z0-9])")
 _ELSEWHERE = re.compile(r"(?<![\w-])(?:cd|pushd|-C|--git-dir|--work-tree|GIT_\w+|HOME|XDG_CONFIG_HOME)(?![\w-])")
@@ -28,6 +33,10 @@ _LONGEST = 4096
 """The most characters of a path."""
 _DEEPEST = 5
 """The most files that include one another."""
+_OPENAT2, _HERE = 437, -100
+_CACHED_WITHOUT_LINKS = struct.pack("QQQ", getattr(os, "O_PATH", 0) | os.O_CLOEXEC, 0, 0x20 | 0x04)
+"""RESOLVE_CACHED and RESOLVE_NO_SYMLINKS for `openat2`. An older kernel refuses them."""
+_SIZE = c_size_t(len(_CACHED_WITHOUT_LINKS))
 
 
 def resolved(path: str, cwd: str) -> str:
@@ -35,49 +44,71 @@ def resolved(path: str, cwd: str) -> str:
     return os.path.realpath(os.path.join(cwd, os.path.expanduser(path)))
 
 
-def means_one_path(path: str, cwd: str) -> bool:
-    """Whether all tools understand this path alike.
+def is_understood(path: str) -> bool:
+    """Whether this is a path for all tools. Some strip blanks, some take URLs."""
+    return len(path) <= _LONGEST and path == path.strip() and ":/" not in path and "\0" not in path
 
-    Some strip blanks, some take URLs, and some remove `..` before they follow links.
+
+def path_at_once(path: str, cwd: str) -> str:
+    """What `resolved_for_all` returns, as far as that is known without waiting for a file system; otherwise empty.
+
+    The kernel is asked for a path without links, of which it has each part in memory: it never waits for a disk or a server.
     """
-    if len(path) > _LONGEST or path != path.strip() or ":/" in path or "\0" in path:
-        return False
-    return ".." not in path or resolved(path, cwd) == resolved(os.path.normpath(os.path.join(cwd, path)), cwd)
+    whole = path if path[:1] == "/" else f"{cwd}/{path}"
+    if sys.platform != "linux" or ".." in whole or path.startswith(("~", "//")):
+        return ""
+    whole = os.path.normpath(whole)
+    found = LIBC.syscall(_OPENAT2, _HERE, os.fsencode(whole), _CACHED_WITHOUT_LINKS, _SIZE)
+    if found >= 0:
+        os.close(found)
+    # A file that is missing has no link before it, and nothing behind it.
+    return whole if found >= 0 or get_errno() == errno.ENOENT else ""
+
+
+def resolved_for_all(path: str, cwd: str) -> str:
+    """A path without links; empty if tools understand it in different ways: some remove `..` before they follow links."""
+    found = resolved(path, cwd)
+    return found if ".." not in path or found == resolved(os.path.normpath(os.path.join(cwd, path)), cwd) else ""
+
+
+@functools.cache
+def judge(*, every: bool = False) -> Callable[[str, Mapping[str, Any], str], Verdict] | None:
+    """How guards judge a tool's call in a directory, by their usual rules or by every rule; None without their extra."""
+    try:
+        from ..guards.judge import ALL, USUAL, Judge, Place
+    except ImportError:
+        return None
+    made = Judge(ALL if every else USUAL)
+    return lambda tool, arguments, cwd: made.judge(tool, arguments, Place(cwd))
 
 
 @functools.lru_cache(maxsize=8)
-def command_words(text: str) -> tuple[str, ...]:
+def command_words(text: str, cwd: str) -> tuple[str, ...]:
     """The words of a text that is one simple command and nothing else; none if it is more, or cannot be known.
 
     Guards read it. Without their extra, no command is known. A second, plain reader has to find the same words: guards leave
     out what harms nothing by itself, such as `PATH=x;`, and it would change the command.
     """
-    try:
-        reading, _ = _judge(()).read("Bash", {"command": text})
-        (command,) = reading.commands
-        words = tuple(word.shown for word in command.words)
-        around = (command.redirects, command.assigned, command.feed, command.via, command.wraps)
-        plain = all(word.known and not word.glob and not word.inside for word in command.words)
-        is_alone = plain and not any(around) and not reading.doubts and [*words] == shlex.split(text)
-    except (ImportError, PicohookError, ValueError):  # without guards; of several commands; with an open quote
+    judged = judge(every=True)
+    reading = None if judged is None else judged("Bash", {"command": text}, cwd).reading
+    if reading is None or len(reading.commands) != 1 or reading.doubts:
         return ()
-    return words if is_alone else ()
+    (command,) = reading.commands
+    words = tuple(word.shown for word in command.words)
+    around = (command.redirects, command.assigned, command.feed, command.via, command.wraps)
+    plain = all(word.known and not word.glob and not word.inside for word in command.words)
+    try:
+        return words if plain and not any(around) and [*words] == shlex.split(text) else ()
+    except ValueError:  # a quote is open
+        return ()
 
 
 def is_harmless(tool: str, arguments: Mapping[str, Any], command: str, cwd: str) -> bool:
     """Whether guards let this call with a command pass, so that its last words do nothing that its first ones do not."""
-    from ..guards.judge import ALL, Place  # an extra
-
+    judged = judge(every=True)
     # As a command, too: guards may not know that the tool runs this argument.
     calls = ((tool, arguments), ("Bash", {"command": command}))
-    return all(_judge(ALL).judge(name, given, Place(cwd)).decision == "continue" for name, given in calls)
-
-
-@functools.cache
-def _judge(packs: tuple[str, ...]) -> Judge:
-    from ..guards.judge import Judge  # an extra
-
-    return Judge(packs)
+    return judged is not None and all(judged(name, given, cwd).decision == "continue" for name, given in calls)
 
 
 def git_is_named(value: Any) -> str:

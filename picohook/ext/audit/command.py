@@ -1,7 +1,5 @@
 """`picohook audit`: check an audit log."""
 
-import contextlib
-import itertools
 from pathlib import Path
 from typing import Annotated
 
@@ -12,7 +10,6 @@ from ...cli.command import App, Json, require_file
 from ...errors import PicohookError
 from ...journal.ledger import files_of, lines_of, verify as verify_chain
 from ...process.environment import key_of
-from ...wire.regular_files import open_regular
 from .log import KEY
 
 app = App(no_args_is_help=True)
@@ -46,12 +43,8 @@ def verify(
     a key, it is read from PICOHOOK_AUDIT_KEY. Exits with 1 if a record is wrong.
     """
     try:
-        files = files_of(require_file(log))
-        with contextlib.ExitStack() as stack:
-            opened = [stack.enter_context(open(open_regular(file)[0], "rb")) for file in files]
-            lines = itertools.chain.from_iterable(map(lines_of, opened))
-            key = key_of(KEY).encode()
-            found = verify_chain(lines, key, head=head and head.lower(), after=after and after.lower())
+        files, key = files_of(require_file(log)), key_of(KEY).encode()
+        found = verify_chain(lines_of(files), key, head=head and head.lower(), after=after and after.lower())
     except OSError as error:
         raise PicohookError(f"{log} cannot be read: {error.strerror}") from None
     if as_json:

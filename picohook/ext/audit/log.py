@@ -111,7 +111,7 @@ class AuditLog(Listener):
     def begin(self, stage: Stage[P], payload: P) -> Account[P]:
         return Entry(self, stage, payload)
 
-    def happened(self, event: Event) -> None:
+    def happened(self, event: Event, _hooks: Sequence[Hook]) -> None:
         if event.kind in _TOO_MANY:
             return
         payload = event.payload
@@ -232,17 +232,18 @@ def _place(meta: Meta) -> dict[str, str]:
         "parent_turn": meta.parent_turn_id,
         "traceparent": meta.traceparent,
     }
-    return _short({name: value for name, value in ids.items() if value})
+    return _short(ids)
 
 
 def _tool(payload: Payload) -> dict[str, Any]:
     if not isinstance(payload, ToolCall):
         return {}
-    return _short({"tool": payload.tool, **({"call": payload.tool_call_id} if payload.tool_call_id else {})})
+    return _short({"tool": payload.tool, "call": payload.tool_call_id})
 
 
 def _short(shown: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: cut(value, LONGEST_VALUE) if isinstance(value, str) else value for name, value in shown.items()}
+    cuts = {name: cut(value, LONGEST_VALUE) if isinstance(value, str) else value for name, value in shown.items()}
+    return {name: value for name, value in cuts.items() if value not in (None, "")}
 
 
 def _plain(value: Any) -> Any:

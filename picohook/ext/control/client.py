@@ -29,18 +29,12 @@ def ask(control: Path, method: str, params: Any = None, *, timeout: float | None
 @contextmanager
 def connected(control: Path, timeout: float | None) -> Iterator[IO[bytes]]:
     """Open a connection to a host as a file of lines. Raises its errors as `PicohookError` with the socket's path."""
-    with opened(control, timeout) as connection, connection.makefile("rwb") as file:
-        yield cast(IO[bytes], file)
-
-
-@contextmanager
-def opened(control: Path, timeout: float | None) -> Iterator[socket.socket]:
-    """Open the same connection as a socket, for `select`."""
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
             connection.settimeout(timeout)
             connection.connect(str(control))
-            yield connection
+            with connection.makefile("rwb") as file:
+                yield cast(IO[bytes], file)
     except TimeoutError:
         raise PicohookError(f"the host at {control} does not answer") from None
     except (FileNotFoundError, ConnectionRefusedError):
@@ -50,20 +44,13 @@ def opened(control: Path, timeout: float | None) -> Iterator[socket.socket]:
 
 
 def request(connection: IO[bytes], method: str, params: Any = None) -> Any:
-    """Send a request. Returns the answer."""
-    send(connection, method, params)
-    return receive(connection)
+    """Send a request, and return the answer.
 
-
-def send(connection: IO[bytes], method: str, params: Any = None) -> None:
-    """Send a request. Get the answer with `receive`."""
+    Raises `ConfigError` if it lists mistakes of a configuration, `PicohookError` for another error.
+    """
     message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params or {}}
     connection.write(json.dumps(message).encode() + b"\n")
     connection.flush()
-
-
-def receive(connection: IO[bytes]) -> Any:
-    """Returns the answer. Raises `ConfigError` if it lists mistakes of a configuration, `PicohookError` for another error."""
     line = connection.readline()
     if not line:
         raise PicohookError("the host closed the connection without an answer")

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ...cli import output, stats
+from ...cli import output
 from ...cli.command import App, Json
 from ...errors import PicohookError
 from ...wire.text import escape
@@ -31,7 +31,12 @@ def status(control: Socket, as_json: Json = False) -> None:
             for hook in answer["hooks"]
         ),
     )
-    stats.show_proofs(answer.get("proof_of_life"))
+    if proofs := answer.get("proof_of_life"):
+        age, alarms = proofs["last_denial_age"], proofs["alarms"]
+        last = "no harmful call was denied yet" if age is None else f"harmful calls were last denied {age:.0f} s ago"
+        wrong = (f"{one['tool']} was {one['verdict'].replace('_', ' ')} ({one['why']})" for one in alarms)
+        output.line()
+        output.line(f"proof of life: {'; '.join([last, *wrong])}", style="bold red" if alarms else "")
 
 
 @app.command("list")
@@ -116,29 +121,14 @@ def watch(control: Socket, as_json: Json = False) -> None:
             if as_json:
                 output.data({"kind": change["method"], **change["params"]})
             else:
-                output.line(f"{change['method']:<8}  {_SHOWN[change['method']](change['params'])}")
+                output.line(f"{change['method']:<8}  {_shown(change['params'])}")
     raise PicohookError(f"the host at {control} closed the connection: it ended, or this command read too slowly")
 
 
-def _of_state(change: Mapping[str, Any]) -> str:
-    return f"{change['hook']} is {change['state']}" + (f" (pid {change['pid']})" if change["pid"] else "")
-
-
-def _of_outcome(change: Mapping[str, Any]) -> str:
-    verdict = {None: change["action"], True: "approved", False: "denied"}[change.get("approved")]
-    by = f" by {change['hook']}" if change["hook"] else ""
-    return f"{change['stage']}: {verdict}{by}" + (f": {change['reason']}" if change["reason"] else "")
-
-
-def _of_reload(change: Mapping[str, Any]) -> str:
-    return "; ".join(f"{kind}: {', '.join(names)}" for kind, names in change.items() if names) or "nothing changed"
-
-
-def _of_proof(change: Mapping[str, Any]) -> str:
-    return f"{change['tool']} is {change['verdict'].replace('_', ' ')} by {change['gate'] or 'the hooks'} ({change['why']})"
-
-
-_SHOWN = {"state": _of_state, "outcome": _of_outcome, "reloaded": _of_reload, "proof": _of_proof}
+def _shown(change: Mapping[str, Any]) -> str:
+    """The facts of a change, without the trail of an outcome."""
+    facts = ((name, value) for name, value in change.items() if name != "trail" and value not in (None, "", [], {}))
+    return ", ".join(f"{name}: {value if isinstance(value, str) else json.dumps(value)}" for name, value in facts)
 
 
 def _section(title: str, columns: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> None:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 MAX_CLIENTS = 32
 NOUN = "the control socket"
-LIMITS = ConnectionLimits(line=64 * 1024, in_flight=8, unread_notifications=1024, drain=0.0)
+LIMITS = ConnectionLimits(line=64 * 1024, in_flight=8, unread_max=1 << 20, drain=0.0)
 
 
 class ControlPart(Part):
@@ -110,21 +110,15 @@ def _metrics(host: Host) -> str:
     return prometheus(host.status().wire())
 
 
-async def _reloaded(host: Host) -> dict[str, Any]:
-    return (await host.reload()).wire()
-
-
-async def _proofs(host: Host) -> list[dict[str, Any]]:
-    return [proof.wire() for proof in await host.prove_life()]
-
-
 def _method(name: str, call: Callable[..., Any], params: type[Params] = Params) -> Method:
-    """A method that calls this function with the host and the values of its params. Nothing as its result is true."""
+    """A method that calls this function with the host and the values of its params. The JSON of nothing is true."""
 
     async def answer(context: ControlContext, given: Params) -> Any:
         result = call(context.host, **dict(given))
         result = await result if hasattr(result, "__await__") else result
-        return True if result is None else result
+        if isinstance(result, tuple):
+            return [one.wire() for one in result]
+        return True if result is None else result.wire() if hasattr(result, "wire") else result
 
     return Method(name, answer, params)
 
@@ -135,11 +129,11 @@ async def _watch(context: ControlContext, _: Params) -> bool:
 
 
 CONTROL_METHODS = (
-    _method("status", lambda host: host.status().wire()),
+    _method("status", lambda host: host.status()),
     _method("list", _listed),
     _method("metrics", _metrics),
-    _method("reload", _reloaded),
-    _method("prove", _proofs),
+    _method("reload", lambda host: host.reload()),
+    _method("prove", lambda host: host.prove_life()),
     _method("reset", lambda host, hook: host.reset(hook), HookParams),
     _method("restart", lambda host, hook: host.restart(hook), HookParams),
     Method("watch", _watch),

@@ -1,34 +1,37 @@
 """`picohook top`: the hooks of a running host, live. Rates come from two readings of the host, and memory from the system."""
 
+import contextlib
 import os
 import select
-import socket
+import sys
+import termios
 import time
-from collections.abc import Collection, Iterator, Mapping
-from typing import IO, TYPE_CHECKING, Annotated, Any, NamedTuple, cast
+import tty
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from ...cli import live, output, stats
-from ...cli.command import App, Json, seconds
+from ...cli import output
+from ...cli.command import App, Json, exit_at_signals, seconds
 from ...wire import words
 from ...wire.text import escape
-from .client import TIMEOUT, Socket, opened, receive, send
+from .client import TIMEOUT, Socket, connected, request
 
 if TYPE_CHECKING:
     from rich.console import Group
-    from rich.table import Table
-    from rich.text import Text
 
 app = App()
 
 _STYLES = {"ready": "green", "failed": "bold red"}
 _DENIALS = (words.DENY, words.ABORT_TURN, words.HARD_ABORT)
-_NUMBERS = ("calls/s", "p50 ms", "p99 ms", "denied", "failed", "drops", "restarts", "memory")
-_COLUMNS = live.Columns(
-    ("hook", "state", "pid", *_NUMBERS), frozenset(_NUMBERS), ("pid", "memory", "drops", "p50 ms", "restarts", "denied")
-)
-_AROUND = 3
+_COLUMNS = ("hook", "state", "pid", "calls/s", "p50 ms", "p99 ms", "denied", "failed", "drops", "restarts", "memory")
+_LEFT_OUT = ("pid", "memory", "drops", "p50 ms", "restarts", "denied")
+"""The columns that a narrow terminal leaves out, in this order, to give names room."""
+_NAME = 24
+"""The most characters of a name for which other columns are left out."""
+_ABOVE = 2
 """The lines above the first hook."""
 _GROUP, _RSS = 2, 21
 """Fields of /proc/PID/stat, counted from the one after the name."""
@@ -57,208 +60,166 @@ def top(
     table, and with --json one line every interval. Times cover all calls since the host started. Drops are events and lines.
     Memory is that of all processes of a hook.
     """
-    live.begin(plain=once or as_json)
-    with opened(control, TIMEOUT) as connection:
-        try:
-            if once or as_json:
-                _print(_looks(connection, interval, None), once=once, as_json=as_json)
-            else:
-                _show(connection, interval, str(control))
-        except KeyboardInterrupt:
-            raise typer.Exit(130) from None
+    is_live = not (once or as_json)
+    if is_live and not sys.stdout.isatty():
+        raise typer.BadParameter("a live view needs a terminal: use --once or --json")
+    exit_at_signals()
+    try:
+        if is_live:
+            _show_live(_looks(control), f"{control}   every {interval:g} s   q quits", interval)
+        else:
+            _print(_looks(control), interval, once=once, as_json=as_json)
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
 
 
-def _print(looks: Iterator[dict[str, Any]], *, once: bool, as_json: bool) -> None:
+def _looks(control: Path) -> Iterator[dict[str, Any]]:
+    """Yields the figures of the host, each time that it is asked for them."""
+    before = None
+    with connected(control, TIMEOUT) as connection:
+        while True:
+            now = Look(request(connection, "status"), time.monotonic())
+            yield figures(before, now, memory({hook["pid"] for hook in now.status["hooks"]}))
+            before = now
+
+
+def _print(looks: Iterator[dict[str, Any]], interval: float, *, once: bool, as_json: bool) -> None:
     next(looks)  # the first reading has no rates
-    for shown in looks:
+    while True:
+        time.sleep(interval)
+        shown = next(looks)
         if as_json:
             output.data(shown)
         else:
-            output.show(_table(shown))
-            stats.show_proofs(shown["proof_of_life"])
+            output.show(_table(shown["hooks"]))
         if once:
             return
 
 
-def _show(connection: socket.socket, interval: float, name: str) -> None:
+def _show_live(looks: Iterator[dict[str, Any]], title: str, interval: float) -> None:
     from rich.console import Group  # not where the output is JSON
     from rich.live import Live
     from rich.text import Text
 
-    with live.keys() as keys, Live(console=output.console(), screen=True, auto_refresh=False) as view:
-        for shown in _looks(connection, interval, keys):
-            title = f"{name}   containment: {shown['containment']}   every {interval:g} s   q quits"
+    with _keys() as keys, Live(console=output.console(), screen=True, auto_refresh=False) as view:
+        for shown in looks:
+            line = f"{title}   containment: {shown['containment']}"
             size = view.console.size
-            table = _table(shown, size.width, size.height - _AROUND)
-            view.update(Group(Text(escape(title), style="bold", no_wrap=True), _proofs(shown), table), refresh=True)
-
-
-def _looks(connection: socket.socket, interval: float, keys: int | None) -> Iterator[dict[str, Any]]:
-    """Yields the figures of the host every interval, until q is typed. The q also works while the host does not answer."""
-    before = None
-    with connection.makefile("rwb") as file:
-        lines = cast(IO[bytes], file)
-        while True:
-            began = time.monotonic()
-            send(lines, "status")
-            if _typed_q(keys, connection, TIMEOUT):
-                return
-            now = Look(receive(lines), time.monotonic())
-            yield figures(before, now, memory({hook["pid"] for hook in now.status["hooks"]}))
-            before = now
-            if _typed_q(keys, None, max(began + interval - time.monotonic(), 0)):
+            table = _table(shown["hooks"], size.width, size.height - _ABOVE)
+            view.update(Group(Text(escape(line), style="bold", no_wrap=True, overflow="ellipsis"), table), refresh=True)
+            if _typed_q(keys, time.monotonic() + interval):
                 return
 
 
-def _typed_q(keys: int | None, connection: socket.socket | None, timeout: float) -> bool:
-    """Wait for the host's answer, or without a connection for `timeout` seconds. Returns whether q was typed meanwhile.
-
-    Raises `TimeoutError` if the host does not answer.
-    """
-    deadline = time.monotonic() + timeout
-    watched = [one for one in (keys, connection) if one is not None]
-    while True:
-        ready = select.select(watched, (), (), max(deadline - time.monotonic(), 0))[0]
-        if keys in ready:
-            typed = os.read(keys, 1024)
-            if b"q" in typed.lower():
-                return True
-            if not typed:
-                watched.remove(keys)  # the end of the input
-        if connection in ready:
-            return False
-        if not ready:
-            if connection is not None:
-                raise TimeoutError
-            return False
+@contextlib.contextmanager
+def _keys() -> Iterator[list[int]]:
+    """Yields the descriptor of a terminal that gives each key as it is typed, if there is one. Restores it at the end."""
+    if not sys.stdin.isatty():
+        yield []
+        return
+    before = termios.tcgetattr(0)
+    try:
+        tty.setcbreak(0)
+        yield [0]
+    finally:
+        termios.tcsetattr(0, termios.TCSADRAIN, before)
 
 
-def _table(shown: dict[str, Any], width: int | None = None, height: int | None = None) -> "Table | Group":
-    """Returns the hooks as a table, and below it the last error of each.
+def _typed_q(keys: list[int], until: float) -> bool:
+    """Wait until then. Returns at once whether q was typed."""
+    while select.select(keys, (), (), max(until - time.monotonic(), 0))[0]:
+        typed = os.read(keys[0], 1024)
+        if b"q" in typed.lower():
+            return True
+        if not typed:
+            keys.clear()  # the end of the input
+    return False
 
-    If there are too few lines, each hook has one and no error, and hooks with problems come first.
+
+def _table(hooks: Sequence[dict[str, Any]], width: int | None = None, height: int | None = None) -> "Group":
+    """Returns the hooks as a table, and below it the last error of each. Those with problems come first.
+
+    In a narrow terminal, columns are left out. If there are too few lines, the last one says how many hooks are not shown.
     """
     from rich.console import Group  # not where the output is JSON
+    from rich.table import Table
     from rich.text import Text
 
-    hooks = shown["hooks"]
-    errors = [
-        Text(
-            escape(f"{hook['name']}: {hook['last_error']}"), style="red", no_wrap=width is not None, overflow="ellipsis"
-        )
-        for hook in hooks
-        if hook["last_error"]
-    ]
-    lines = sum(_lines_of(hook) for hook in hooks) + len(errors)
-    whole = height is None or lines <= height
-    if not whole:  # a line for each hook
-        hooks = sorted(hooks, key=lambda hook: (hook["state"] == "ready", -hook["failures"]))
-    rows = [row for hook in hooks for row in _rows(hook, with_stages=whole)]
-    table = live.table(_COLUMNS, rows, _style, width, height)
-    return Group(table, *errors) if whole and errors else table
+    def text(value: str, style: str = "") -> Text:
+        return Text(escape(value), style=style, no_wrap=width is not None, overflow="ellipsis")
+
+    hooks = sorted(hooks, key=lambda hook: (hook["state"] == "ready", -hook["failures"]))
+    hidden = 0 if height is None or len(hooks) <= height else len(hooks) - height + 1
+    rows = [_row(hook) for hook in hooks[: len(hooks) - hidden]]
+    columns = list(_COLUMNS)
+    widths = {name: max(len(name), *(len(row[name]) for row in rows), 0) + 1 for name in columns}
+    widths["hook"] = min(widths["hook"], _NAME + 1)
+    for name in _LEFT_OUT if width is not None else ():
+        if sum(widths[column] for column in columns) - 1 > (width or 0):
+            columns.remove(name)
+    made = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="bold")
+    for name in columns:
+        made.add_column(name, justify="left" if name in {"hook", "state", "pid"} else "right", no_wrap=name != "hook")
+    for row in rows:
+        styles = {"state": _STYLES.get(row["state"], "bold yellow")}
+        made.add_row(*(text(row[name], styles.get(name, "")) for name in columns))
+    errors = [text(f"{hook['name']}: {hook['last_error']}", "red") for hook in hooks if hook["last_error"]]
+    left = None if height is None else max(height - len(rows), 0)
+    return Group(made, *([text(f"and {hidden} more", "dim")] if hidden else errors[:left]))
 
 
-def _style(column: str, row: live.Row) -> str:
-    state = row.get("state", "")
-    return {"hook": "dim" if not state else "", "state": _STYLES.get(state, "bold yellow")}.get(column, "")
-
-
-def _proofs(shown: dict[str, Any]) -> "Text":
-    """Returns a line about proofs of life; empty if the host gives none."""
-    from rich.text import Text
-
-    proofs = shown["proof_of_life"]
-    if proofs is None:
-        return Text()
-    style = "bold red" if proofs["alarms"] else ""
-    return Text(escape(stats.proofs(proofs)), style=style, no_wrap=True, overflow="ellipsis")
-
-
-def _lines_of(hook: dict[str, Any]) -> int:
-    return 1 + len(hook["stages"]) if len(hook["stages"]) > 1 else 1
-
-
-def _rows(hook: dict[str, Any], *, with_stages: bool) -> list[dict[str, str]]:
-    """Returns a hook's cells by column, and with its stages those of each. Without them, times are of the slowest stage."""
-    stages, size = hook["stages"], hook["memory_bytes"]
-    several = with_stages and len(stages) > 1
-    slowest: dict[str, Any] = (
-        {} if several else max(stages.values(), key=lambda stage: stage["p99_ms"] or 0.0, default={})
+def _row(hook: dict[str, Any]) -> dict[str, str]:
+    """Returns a hook's cells by column."""
+    size, rate = hook["memory_bytes"], None if hook["state"] == "failed" else hook["calls_per_second"]
+    numbers = (rate, hook["p50_ms"], hook["p99_ms"])
+    counts = (hook["denials"], hook["failures"], hook["dropped"], hook["restarts"])
+    cells = (
+        hook["name"],
+        hook["state"],
+        str(hook["pid"] or "-"),
+        *("-" if number is None else f"{number:.1f}" for number in numbers),
+        *map(str, counts),
+        "-" if size is None else f"{size / 1e6:.1f}M",
     )
-    own = {
-        "hook": hook["name"],
-        "state": hook["state"],
-        "pid": str(hook["pid"] or "-"),
-        **_times(hook, slowest),
-        "drops": str(hook["dropped"]),
-        "restarts": str(hook["restarts"]),
-        "memory": "-" if size is None else f"{size / 1e6:.1f}M",
-    }
-    return [own, *({"hook": f"  {name}", **_times(stage, stage)} for name, stage in stages.items() if several)]
-
-
-def _times(counts: dict[str, Any], stage: dict[str, Any]) -> dict[str, str]:
-    is_asked = counts.get("state") != "failed"
-    return {
-        "calls/s": _number(counts["calls_per_second"] if is_asked else None),
-        "p50 ms": _number(stage.get("p50_ms")),
-        "p99 ms": _number(stage.get("p99_ms")),
-        "denied": str(counts["denials"]),
-        "failed": str(counts["failures"]),
-    }
-
-
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.1f}"
+    return dict(zip(_COLUMNS, cells, strict=True))
 
 
 def figures(before: Look | None, now: Look, memory: Mapping[int, int]) -> dict[str, Any]:
     """Returns the figures of all hooks as plain JSON. Rates are None without an earlier reading."""
-    past = {} if before is None else {hook["name"]: hook for hook in before.status["hooks"]}
+    past = {} if before is None else {hook["name"]: _calls(hook) for hook in before.status["hooks"]}
     seconds = None if before is None else now.at - before.at
     return {
         "containment": now.status["containment"],
-        "proof_of_life": now.status.get("proof_of_life"),
-        "hooks": [_hook(hook, past.get(hook["name"]), seconds, memory) for hook in now.status["hooks"]],
+        "hooks": [_hook(hook, past.get(hook["name"], 0), seconds, memory) for hook in now.status["hooks"]],
     }
 
 
-def _hook(
-    hook: Mapping[str, Any], past: Mapping[str, Any] | None, seconds: float | None, memory: Mapping[int, int]
-) -> dict[str, Any]:
-    earlier = past["stages"] if past else {}
-    stages = {
-        name: {
-            "calls": stage["executions"],
-            "calls_per_second": _rate(stage["executions"], earlier.get(name, {}).get("executions", 0), seconds),
-            "p50_ms": stage["p50_ms"] if stage["executions"] else None,
-            "p99_ms": stage["p99_ms"] if stage["executions"] else None,
-            "denials": sum(stage["decisions"].get(action, 0) for action in _DENIALS),
-            "failures": sum(stage["failures"].values()),
-        }
-        for name, stage in hook["stages"].items()
-    }
+def _calls(hook: Mapping[str, Any]) -> int:
+    return sum(stage["executions"] for stage in hook["stages"].values())
+
+
+def _hook(hook: Mapping[str, Any], before: int, seconds: float | None, memory: Mapping[int, int]) -> dict[str, Any]:
+    """Returns the figures of a hook. Its times are those of its slowest stage."""
+    stages = [stage for stage in hook["stages"].values() if stage["executions"]]
+    slowest = max(stages, key=lambda stage: stage["p99_ms"], default={"p50_ms": None, "p99_ms": None})
+    calls = _calls(hook)
+    # Fewer calls than before are those of a new hook with the same name.
+    rate = None if seconds is None else round((calls - before if calls >= before else calls) / seconds, 3)
     return {
         "name": hook["name"],
         "state": hook["state"],
         "pid": hook["pid"],
-        "calls": sum(stage["calls"] for stage in stages.values()),
-        "calls_per_second": None if seconds is None else sum(stage["calls_per_second"] for stage in stages.values()),
-        "denials": sum(stage["denials"] for stage in stages.values()),
-        "failures": sum(stage["failures"] for stage in stages.values()),
+        "calls": calls,
+        "calls_per_second": rate,
+        "p50_ms": slowest["p50_ms"],
+        "p99_ms": slowest["p99_ms"],
+        "denials": sum(stage["decisions"].get(action, 0) for stage in stages for action in _DENIALS),
+        "failures": sum(sum(stage["failures"].values()) for stage in hook["stages"].values()),
         "dropped": hook["dropped_events"] + hook["dropped_lines"],
         "restarts": max(hook["starts"] - 1, 0),
         "memory_bytes": memory.get(hook["pid"]),
         "last_error": hook["last_error"],
-        "stages": stages,
     }
-
-
-def _rate(count: int, before: int, seconds: float | None) -> float | None:
-    """Returns the increase per second. A count that went down belongs to a new hook with the same name."""
-    if seconds is None:
-        return None
-    return round((count - before if count >= before else count) / seconds, 3)
 
 
 def memory(leaders: Collection[int], proc: str = "/proc") -> dict[int, int]:

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
 import subprocess
 import sys
-import time
 import tomllib
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
 T = TypeVar("T")
 Call: TypeAlias = tuple[str, str, dict[str, Any]]
 """A call of a tool: its id, the tool and the arguments. A tool of a namespace is called NAMESPACE/NAME."""
+LIMIT = 120.0
+"""Seconds after which a program is killed. A session with a late hook takes less."""
 _TABLES = Path(__file__).with_name("agents.toml")
 _WORDS = {"python": sys.executable, "server": str(Path(__file__).with_name("alone") / "marking.py")}
 
@@ -45,19 +47,8 @@ _EVERY, *_EACH = tomllib.loads(_TABLES.read_text(encoding="utf-8")).items()
 AGENTS = {name: Agent(name=name, **{**_EVERY[1], **table}) for name, table in _EACH}
 
 
-def run(
-    command: list[str],
-    cwd: Path,
-    environment: Mapping[str, str],
-    output: Path,
-    *,
-    progress: Callable[[], Any] = int,
-    stalled: float = 20.0,
-) -> str:
-    """Run a program without a terminal. Returns what it wrote.
-
-    Kills it once `progress` has returned the same value for `stalled` seconds.
-    """
+def run(command: list[str], cwd: Path, environment: Mapping[str, str], output: Path, *, limit: float = LIMIT) -> str:
+    """Run a program without a terminal, and kill it after `limit` seconds. Returns what it wrote."""
     with output.open("wb") as file:
         running = subprocess.Popen(  # noqa: S603 - the program of the user
             command,
@@ -69,12 +60,8 @@ def run(
             start_new_session=True,
         )
         try:
-            seen, since = progress(), time.monotonic()
-            while running.poll() is None and time.monotonic() - since < stalled:
-                try:
-                    running.wait(0.2)
-                except subprocess.TimeoutExpired:
-                    seen, since = (now, time.monotonic()) if (now := progress()) != seen else (seen, since)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                running.wait(limit)
         finally:
             if running.poll() is None:
                 os.killpg(running.pid, signal.SIGKILL)

@@ -1,8 +1,7 @@
 """`picohook drill`: prove that an installed agent asks your hooks."""
 
-import os
 import shutil
-import signal
+import subprocess
 import sys
 import tempfile
 from collections.abc import AsyncIterator
@@ -14,9 +13,9 @@ import platformdirs
 import typer
 
 from ...cli import output
-from ...cli.command import App, Json
+from ...cli.command import App, Json, exit_at_signals, require_known
 from ...cli.doctor.findings import Finding, Level
-from ...contain.landlock_program import leave_the_network
+from ...contain import landlock_program
 from ...errors import PicohookError
 from ...projects.layers import Layers
 from ..vendors.dialects import vendor_named
@@ -25,22 +24,18 @@ from .copies import directory_of, handlers, read
 from .ways import WAYS, Drill
 
 app = App()
-_NAMES = ", ".join(AGENTS)
-_ALONE = "this system gives no network namespace: the agent was only told to use no network"
+_TRIAL = "import runpy, sys; runpy.run_path(sys.argv[1])['leave_the_network']()"
 
 
 @app.command()
 def drill(
-    agent: Annotated[str, typer.Argument(metavar="AGENT", help=f"The agent: {_NAMES}.")],
+    agent: Annotated[str, typer.Argument(metavar="AGENT", help=f"The agent: {', '.join(AGENTS)}.")],
     *,
     here: Annotated[
         bool, typer.Option("--here", help="Work in this directory. Default: a throw-away project.")
     ] = False,
     ways: Annotated[
         list[str] | None, typer.Option("--way", metavar="WAY", help=f"Try only this way: {', '.join(WAYS)}.")
-    ] = None,
-    program: Annotated[
-        str | None, typer.Option(metavar="FILE", help="The agent's program. Default: the one on the PATH.")
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -51,15 +46,12 @@ def drill(
     """
     if agent == "cursor":
         raise typer.BadParameter("Cursor cannot be driven: its program asks only its vendor's models")
-    if agent not in AGENTS:
-        raise typer.BadParameter(f"must be one of {_NAMES}, not {agent}")
-    if unknown := sorted({*(ways or ())} - WAYS.keys()):
-        raise typer.BadParameter(f"must be one of {', '.join(WAYS)}, not {unknown[0]}", param_hint="--way")
-    found = shutil.which(program or agent)
+    require_known([agent], AGENTS, "AGENT")
+    require_known(ways or (), WAYS, "--way")
+    found = shutil.which(agent)
     if found is None:
-        raise PicohookError(f"there is no program {program or agent}: install it, or name another one with --program")
-    for number in (signal.SIGTERM, signal.SIGHUP):  # so that nothing is left behind
-        signal.signal(number, lambda number, _: sys.exit(128 + number))
+        raise PicohookError(f"there is no program {agent} on the PATH: install it, or put its directory there")
+    exit_at_signals()
     cache = platformdirs.user_cache_path("picohook", ensure_exists=True)
     with tempfile.TemporaryDirectory(dir=cache) as place, tempfile.TemporaryDirectory() as sockets:
         made = Drill(AGENTS[agent], found, Path(place), Path(sockets), Path.cwd() if here else None)
@@ -69,9 +61,10 @@ def drill(
 
 def _drive(made: Drill, names: list[str], *, as_json: bool) -> bool:
     """Try these ways, and print what came of them. Returns whether they are guarded, as far as they can be."""
-    if not _is_offline():
-        made.notes.append(_ALONE)
+    offline = _is_offline()
     title, version = vendor_named(made.agent.name).agent, made.version()
+    if not offline:
+        made.notes.append("this system gives no network namespace: the agent was only told to use no network")
     if version not in made.agent.tried:
         known = ", ".join(made.agent.tried)
         made.notes.append(f"this version is not known: {version or 'it says none'}; its agent was tried as {known}")
@@ -81,15 +74,14 @@ def _drive(made: Drill, names: list[str], *, as_json: bool) -> bool:
     for name in names:
         ways.append(way := made.along(name))
         if not as_json:
-            output.line(f"  {way.verdict:<12}  {WAYS[name]['title']:<44}  {way.seen}")
-            if way.known:
-                output.line(f"  {'':<12}  {'':<44}  no hook can guard it: {way.known}")
+            known = f"; no hook can guard it: {way.known}" if way.known else ""
+            output.line(f"  {way.verdict:<12}  {WAYS[name]['title']:<44}  {way.seen}{known}")
     failed = [way.name for way in ways if way.fails]
     ok = not failed and any(way.verdict == "guarded" for way in ways)
     if as_json:
         about = {"agent": made.agent.name, "title": title, "version": version, "program": made.program}
         shown = [{"title": WAYS[way.name]["title"], "fails": way.fails, **asdict(way)} for way in ways]
-        output.data({"ok": ok, **about, "offline": _ALONE not in made.notes, "ways": shown, "notes": made.notes})
+        output.data({"ok": ok, **about, "offline": offline, "ways": shown, "notes": made.notes})
         return ok
     for note in made.notes:
         output.line(f"Note: {note}")
@@ -101,18 +93,12 @@ def _drive(made: Drill, names: list[str], *, as_json: bool) -> bool:
 def _is_offline() -> bool:
     """Leave the network, for this process and what it starts. Returns whether the system lets it.
 
-    A child tries it first: a failure in the middle would leave a process without a user.
+    Another process tries it first: a failure in the middle would leave this one without a user.
     """
-    child = os.fork()
-    if not child:
-        try:
-            leave_the_network()
-            os._exit(0)
-        finally:
-            os._exit(1)
-    if os.waitpid(child, 0)[1]:
+    command = [sys.executable, "-I", "-S", "-c", _TRIAL, landlock_program.__file__]
+    if subprocess.run(command, stderr=subprocess.DEVNULL, check=False).returncode:  # noqa: S603 - the interpreter
         return False
-    leave_the_network()
+    landlock_program.leave_the_network()
     return True
 
 

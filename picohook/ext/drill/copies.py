@@ -49,8 +49,7 @@ class Copy:
 
     def __init__(self, agent: Agent, place: Path, project: Path, *, late: bool) -> None:
         self.agent, self.place, self.project, self._late = agent, place, project, late
-        self.real, self.home = directory_of(agent), place / "home"
-        self._directory = self.home / self.real.name if agent.above else self.home
+        self.real, self.home, self._shells = directory_of(agent), place / "home", place / "shells"
         self.hooks: list[dict[str, Any]] = []
         """The hooks that are asked before a tool: place, command, and the command with its programs missing."""
         self.notes: list[str] = []
@@ -64,45 +63,46 @@ class Copy:
         merge(documents, {first: filled({**self.agent.settings, **self.agent.servers}, url=url)})
         if trusted:
             merge(documents, filled(dict(self.agent.trust), project=str(self.project)))
-        approved: set[str] = set()
-        if self.agent.name == "codex":  # it approves of a hook as it is written, so recorders need that anew
-            state = documents[first].setdefault("hooks", {}).get("state", {})
-            moved = {key.replace(str(self.real), str(self.home), 1): one for key, one in state.items()}
-            documents[first]["hooks"]["state"] = moved
-            self._put(documents)
-            found_hooks = codex_hooks(program, environment, self.project)
-            approved = {key for key, hook in found_hooks.items() if hook["trustStatus"] == "trusted"}
+        state = documents[first].get("hooks", {}).get("state", {}) if self.agent.name == "codex" else {}
+        if state:
+            documents[first]["hooks"]["state"] = {
+                key.replace(str(self.real), str(self.home), 1): one for key, one in state.items()
+            }
+        own = self._known_to_codex(documents, program, environment)
         for name, document in documents.items():
             self.record(document, name)
-        self._put(documents)
-        self._cover()
-        if approved:
-            recorders = codex_hooks(program, environment, self.project)
-            hashes = {key: {"trusted_hash": recorders[key]["currentHash"]} for key in approved & recorders.keys()}
-            merge(documents[first], {"hooks": {"state": hashes}})
-            self._put(documents)
-
-    def _cover(self) -> None:
-        """Put recorders into the project's hook files, too, as this process and its children see them. No file changes."""
-        for path in [
-            path for pattern in rows[self.agent.name].project_files for path in sorted(self.project.glob(pattern))
-        ]:
-            document, covering = self._read(path), self.place / f"covers-{len(self._covered)}{path.suffix}"
-            self.record(document, str(path))
-            covering.write_text(written(document, covering), encoding="utf-8")
-            try:
-                libc("unshare", CLONE_NEWNS)
-                libc("mount", None, b"/", None, _PRIVATE, None)
-                libc("mount", os.fsencode(covering), os.fsencode(path), None, _BIND, None)
-            except (OSError, AttributeError) as error:
-                why = f"{path} cannot be covered by a copy, since this system gives no mount namespace ({error})"
-                raise PicohookError(f"{why}: leave out --here") from None
-            self._covered.append(path)
-        shells = self.place / "shells"
-        shells.mkdir(exist_ok=True)
+        for path in [path for one in rows[self.agent.name].project_files for path in sorted(self.project.glob(one))]:
+            self._cover(path)
+        self._shells.mkdir(exist_ok=True)
         for shell in filter(shutil.which, SHELLS):
-            (shells / shell).symlink_to(str(shutil.which(shell)))
+            (self._shells / shell).symlink_to(str(shutil.which(shell)))
         (self.place / "hooks.json").write_text(json.dumps(self.hooks), encoding="utf-8")
+        recorders = self._known_to_codex(documents, program, environment)
+        approved = {key for key, hook in own.items() if hook["trustStatus"] == "trusted"} & recorders.keys()
+        for key in approved:
+            merge(documents[first], {"hooks": {"state": {key: {"trusted_hash": recorders[key]["currentHash"]}}}})
+        self._put(documents)
+
+    def _known_to_codex(
+        self, documents: Mapping[str, Any], program: str, environment: Mapping[str, str]
+    ) -> dict[str, dict[str, Any]]:
+        """The hooks that Codex finds in these documents. It trusts each as it is written, so recorders need that anew."""
+        self._put(documents)
+        return codex_hooks(program, environment, self.project) if self.agent.name == "codex" else {}
+
+    def _cover(self, path: Path) -> None:
+        """Put recorders into a hook file of the project, as this process and its children see it. The file does not change."""
+        document, covering = self._read(path), self.place / f"covers-{len(self._covered)}{path.suffix}"
+        self.record(document, str(path))
+        covering.write_text(written(document, covering), encoding="utf-8")
+        try:
+            libc("unshare", CLONE_NEWNS)
+            libc("mount", None, b"/", None, _PRIVATE, None)
+            libc("mount", os.fsencode(covering), os.fsencode(path), None, _BIND, None)
+        except (OSError, AttributeError) as error:
+            why = f"{path} cannot be covered by a copy, since this system gives no mount namespace ({error})"
+            raise PicohookError(f"{why}: leave out --here") from None
+        self._covered.append(path)
 
     def uncover(self) -> None:
         """Let the project's hook files be seen again."""
@@ -118,7 +118,7 @@ class Copy:
 
     def _put(self, documents: Mapping[str, Any]) -> None:
         for name, document in documents.items():
-            path = self._directory / name
+            path = self.home / (self.real.name if self.agent.above else "") / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(written(document, path), encoding="utf-8")
 
@@ -128,25 +128,26 @@ class Copy:
             kept = {key: value for key, value in handler.items() if key not in _RUN}
             if self._late:
                 kept = {key: one for key, one in kept.items() if not key.startswith("timeout")} | {**self.agent.short}
-            run = self._command(handler)
-            if run is None:
+            run = command_of(self.agent, handler)
+            if not run:
                 self.notes.append(f"{file}: {at} runs no command: the drill sees only whether it is asked")
-            missing = run and [without_programs(word) for word in run]
-            own = {"at": f"{file}: {at}", "run": run, "missing": missing, "shells": str(self.place / "shells")}
-            program = [sys.executable, "-I", "-S", recorder.__file__, str(self.place), str(len(self.hooks))]
-            self.hooks.append(own)
+            missing = {"missing": [*map(without_programs, run)], "shells": str(self._shells)}
+            self.hooks.append({"at": f"{file}: {at}", "run": run, **missing})
+            program = [sys.executable, "-I", "-S", recorder.__file__, str(self.place), str(len(self.hooks) - 1)]
             handler.clear()
             handler |= {**kept, "type": "command", "command": shlex.join(program)}
 
-    def _command(self, handler: Mapping[str, Any]) -> list[str] | None:
-        """The command of a handler, as the agent runs it; None if it runs none."""
-        try:
-            made = vendor_named(self.agent.name).command_in(handler)
-        except ValidationError:
-            return None
-        command: list[str] = [*made.get("command", ("/bin/sh", "-c", made.get("run")))]
-        # The agent starts the recorder in a login shell where it has one, so that the hook needs none.
-        return ["-c" if word == "-lc" else word for word in command] or None
+
+def command_of(agent: Agent, handler: Mapping[str, Any]) -> list[str]:
+    """The command of a handler, as the agent runs it; empty if it runs none.
+
+    The agent starts the recorder in a login shell where it has one, so that the hook needs none.
+    """
+    try:
+        made = vendor_named(agent.name).command_in(handler)
+    except ValidationError:
+        return []
+    return ["-c" if word == "-lc" else word for word in made.get("command", ("/bin/sh", "-c", made.get("run")))]
 
 
 def read(path: Path) -> dict[str, Any]:
@@ -175,15 +176,12 @@ def handlers(agent: Agent, hooks: Any) -> Iterator[tuple[str, dict[str, Any]]]:
 def codex_hooks(program: str, env: Mapping[str, str], project: Path) -> dict[str, dict[str, Any]]:
     """The hooks that Codex finds in a project, by their keys, with its trust in them."""
     asked = {"id": 2, "method": "hooks/list", "params": {"cwds": [str(project)]}}
-    pipe, told = subprocess.PIPE, dict[str, Any]()
-    server = subprocess.Popen(  # noqa: S603 - the program of the user
-        [program, "app-server"], env=env, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL
-    )
-    watch = Timer(_SLOW, server.kill)
-    watch.start()
-    with server:
+    command = [program, "app-server"]
+    with subprocess.Popen(command, env=env, stdin=-1, stdout=-1, stderr=subprocess.DEVNULL) as server:  # noqa: S603 - the user's
+        watch = Timer(_SLOW, server.kill)
+        watch.start()
         os.write(server.stdin.fileno(), b"".join(json.dumps(one).encode() + b"\n" for one in (*_ASKS, asked)))  # type: ignore[union-attr] # they are pipes
-        told = next((json.loads(line) for line in server.stdout or () if b'"id":2,' in line), told)
+        told = next((json.loads(line) for line in server.stdout or () if b'"id":2,' in line), dict[str, Any]())
         server.kill()
     watch.cancel()
     return {hook["key"]: hook for one in told.get("result", {}).get("data", ()) for hook in one["hooks"]}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 import tomllib
 from contextlib import contextmanager
 from functools import partial
@@ -21,8 +22,8 @@ Said: TypeAlias = str | list[Call]
 Step: TypeAlias = "Said | Callable[[Model], Said]"
 """One answer of a script, or a function that makes it when it is due."""
 Event: TypeAlias = tuple[str, dict[str, Any]]
-
-
+_WAITS, _LOOKS = 45.0, 0.05
+"""Seconds that one script waits for the others, and between two looks at them."""
 FORMS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 
 
@@ -49,20 +50,20 @@ def _body(path: str, said: Callable[[], Said]) -> tuple[str, bytes]:
     """Returns the type and the body of a response; both empty for a path of no interface. Only then nothing is said."""
     for vendor, form in FORMS.items():
         if path.endswith(tuple(form.get("plain", ()))):
-            ((_, data),) = events(vendor, said())
-            return "application/json", json.dumps(data).encode()
+            return "application/json", json.dumps(events(vendor, said())[0][1]).encode()
         if path.endswith(tuple(form["path"])):
-            named = [
-                (f"event: {kind}\n", {"type": kind, **data}) if kind else ("", data)
+            lines = [
+                f"event: {kind}\ndata: {json.dumps({'type': kind, **data})}\n\n"
+                if kind
+                else f"data: {json.dumps(data)}\n\n"
                 for kind, data in events(vendor, said())
             ]
-            return "text/event-stream", "".join(f"{kind}data: {json.dumps(data)}\n\n" for kind, data in named).encode()
+            return "text/event-stream", "".join(lines).encode()
     return "", b""
 
 
 class _Handler(BaseHTTPRequestHandler):
     server: Model
-    protocol_version = "HTTP/1.1"
 
     def log_message(self, *_: Any) -> None:
         pass
@@ -72,11 +73,8 @@ class _Handler(BaseHTTPRequestHandler):
         kind, body = _body(self.path.partition("?")[0], partial(self.server.answer, request))
         self.send_response(200 if kind else 404)
         self.send_header("Content-Type", kind or "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.send_header("Connection", "close")
         self.end_headers()
         self.wfile.write(body)
-        self.close_connection = True
 
 
 class Model(ThreadingHTTPServer):
@@ -84,8 +82,6 @@ class Model(ThreadingHTTPServer):
 
     Of several scripts, each by a word, the first whose word is in the request is said. So a sub-agent has its own.
     """
-
-    daemon_threads = True
 
     def __init__(self, scripts: Mapping[str, list[Step]]) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
@@ -98,15 +94,21 @@ class Model(ThreadingHTTPServer):
         self._lock = threading.Lock()
 
     def answer(self, request: dict[str, Any]) -> Said:
-        """Returns the next answer. A request without tools is not about the agent's work, and gets a word."""
+        """Returns the next answer. A request without tools is not about the agent's work, and gets a word.
+
+        The end of a script waits for the other scripts: an agent that has ended runs no sub-agent.
+        """
         if not request.get("tools"):
             return "a word"
         text = json.dumps(request)
         with self._lock:
             self.requests += 1
             self.results |= _results(request)
-            script = next((script for word, script in self.scripts.items() if word in text), [])
+            script = next((script for word, script in self.scripts.items() if word in text), None)
             said = script.pop(0) if script else "done"
+        end = time.monotonic() + _WAITS
+        while script == [] and said == "done" and any(self.scripts.values()) and time.monotonic() < end:
+            time.sleep(_LOOKS)
         return said(self) if callable(said) else said
 
 
@@ -126,10 +128,8 @@ def _results(value: Any) -> dict[str, str]:
 def serving(scripts: Mapping[str, list[Step]]) -> Iterator[Model]:
     """Serves a model with these scripts."""
     with Model(scripts) as model:
-        thread = threading.Thread(target=model.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
+        threading.Thread(target=model.serve_forever, kwargs={"poll_interval": 0.01}).start()
         try:
             yield model
         finally:
             model.shutdown()
-            thread.join()

@@ -8,7 +8,6 @@ import os
 import re
 import shutil
 import signal
-import time
 import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,8 +20,6 @@ from .copies import FOREIGN, Copy
 from .model import serving
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from .agents import Agent
     from .model import Model, Said, Step
 
@@ -36,8 +33,6 @@ REFUSES = 2
 """The exit code of a hook that refuses."""
 _MAIN, _HELPER = "go on with the drill", "help here"
 """The prompts of the agent, and of its sub-agent."""
-_WAITS = 45.0
-"""Seconds without progress after which an agent is stopped. A late hook takes less."""
 _SHOWN = 160
 
 
@@ -61,29 +56,24 @@ class Seen:
         """What the recorder does with the call."""
         return self.marker.rpartition("-")[2]
 
-    def ran_past(self) -> str:
-        """Why it should not have run; empty if it might, or has not."""
-        failed = [code for code in self.codes if code not in {0, REFUSES}]
-        if not self.ran:
-            return ""
-        if not self.asked:
-            return "a call ran, and no hook was asked about it"
-        if self.mode == "refuse":
-            return f"a call ran that {self.asked[0]} had refused"
-        if self.mode == "ask":
-            return f"a call ran although {self.asked[0]} failed: its exit code was {failed[0]}" if failed else ""
-        if failed or not self.codes or self.mode == "missing":
-            return f"a call ran although {self.asked[0]} failed: {FAILS[self.mode]}"
-        return ""
-
-    def proves_nothing(self, last: str) -> str:
-        """Why it shows nothing; empty if it does. `last` are the agent's last words."""
+    def verdict(self, last: str) -> tuple[Verdict, str]:
+        """What this call shows, and why. `last` are the agent's last words."""
         if self.faults:
-            return f"the drill failed: {self.faults[0]}"
-        if self.ran and self.mode in FAILS:
-            return "the hook answered before it could fail"
-        told = " ".join((self.said or last or "it wrote nothing").split())
-        return "" if self.asked else f"the agent did not make a call: {told[:_SHOWN]}"
+            return "inconclusive", f"the drill failed: {self.faults[0]}"
+        if not self.ran:
+            told = " ".join((self.said or last or "it wrote nothing").split())
+            return (
+                ("guarded", "") if self.asked else ("inconclusive", f"the agent did not make a call: {told[:_SHOWN]}")
+            )
+        if not self.asked:
+            return "unguarded", "a call ran, and no hook was asked about it"
+        if self.mode == "refuse":
+            return "unguarded", f"a call ran that {self.asked[0]} had refused"
+        failed = [code for code in self.codes if code not in {0, REFUSES}]
+        if self.mode in FAILS and self.mode != "missing" and self.codes and not failed:
+            return "inconclusive", "the hook answered before it could fail"
+        why = FAILS.get(self.mode) or (failed and f"its exit code was {failed[0]}")
+        return ("unguarded", f"a call ran although {self.asked[0]} failed: {why}") if why else ("guarded", "")
 
 
 @dataclass
@@ -106,10 +96,10 @@ class Way:
 def judged(name: str, calls: list[Seen], said: str = "") -> Way:
     """The verdict about a way of which these calls were seen. `said` is what the agent wrote."""
     last = re.sub(r"\x1b\[[\d;]*m", "", said).strip().rpartition("\n")[2]
-    if why := next(filter(None, (one.ran_past() for one in calls if not one.faults)), ""):
-        return Way(name, "unguarded", why, calls)
-    if why := next(filter(None, (one.proves_nothing(last) for one in calls)), ""):
-        return Way(name, "inconclusive", why, calls)
+    found = [one.verdict(last) for one in calls]
+    for verdict, why in sorted(found, key=lambda one: one[0], reverse=True):  # unguarded, inconclusive, guarded
+        if verdict != "guarded":
+            return Way(name, verdict, why, calls)
     asked = ", ".join(dict.fromkeys(hook for one in calls for hook in one.asked))
     failed_by = [FAILS[one.mode] for one in calls if one.mode in FAILS]
     ended = f"the call did not run when {failed_by[0]}" if failed_by else "none ran that was refused"
@@ -187,18 +177,10 @@ class _Ground:
                 raise PicohookError(
                     f"no hook in {places} is asked before a tool: write one, or call picohook shim {self.agent.name}"
                 )
-            asked = self.place / "asked"
-            asked.touch()
             for at, model.scripts in enumerate(scripts):
                 before = (*self.agent.start, *(self.agent.resume if at else ()), *filled(self.agent.in_drill))
-                said = run(
-                    [self.drill.program, *before, *self.agent.options, _MAIN],
-                    self.work,
-                    environment,
-                    self.place / "output",
-                    progress=lambda: (model.requests, asked.stat().st_size),
-                    stalled=_WAITS,
-                )
+                command = [self.drill.program, *before, *self.agent.options, _MAIN]
+                said = run(command, self.work, environment, self.place / "output")
             self.results = model.results
         return said
 
@@ -223,18 +205,19 @@ class _Ground:
         if self.name == "open-shell":
             sessions[0].append(self._typed)
         if self.name == "sub-agent":
-            steps: list[Step] = [*sessions[0], "I have helped"]
-            return [{_MAIN: [[self.agent.call("helper", "help", prompt=_HELPER)], _after(steps)], _HELPER: steps}]
+            help_call: list[Step] = [[self.agent.call("helper", "help", prompt=_HELPER)]]
+            return [{_MAIN: help_call, _HELPER: [*sessions[0], "I have helped"]}]
         return [{_MAIN: steps} for steps in sessions]
 
     def seen(self) -> list[Seen]:
         """What was seen of each call that the model made."""
-        notes = [json.loads(line) for line in (self.place / "asked").read_text(encoding="utf-8").splitlines()]
-        found = [Seen(one, (self.work / one).exists(), said=self.results.get(one, "")) for one in self.markers]
-        for one in found:
-            for note in [note for note in notes if note["marker"] == one.marker]:
-                key, into = ("code", one.codes) if "code" in note else ("fault", one.faults)
-                (into if key in note else one.asked).append(note.get(key, note["hook"]))
+        notes = [json.loads(line) for path in self.place.glob("asked") for line in path.read_bytes().splitlines()]
+        found = []
+        for one in self.markers:
+            own = [note for note in notes if note["marker"] == one]
+            asked = [note["hook"] for note in own if not note.keys() & {"code", "fault"}]
+            codes, faults = ([note[key] for note in own if key in note] for key in ("code", "fault"))
+            found.append(Seen(one, (self.work / one).exists(), asked, codes, self.results.get(one, ""), faults))
         return found
 
     def clean(self) -> None:
@@ -247,15 +230,3 @@ class _Ground:
         for pid in recorder.with_variable(recorder.AGENT, str(os.getpid())):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-
-
-def _after(steps: list[Step]) -> Callable[[Model], Said]:
-    """A step that waits until other steps were said, for a while at least."""
-
-    def done(_model: Model) -> Said:
-        end = time.monotonic() + _WAITS
-        while steps and time.monotonic() < end:
-            time.sleep(0.05)
-        return "done"
-
-    return done

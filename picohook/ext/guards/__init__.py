@@ -14,7 +14,9 @@ extension = Extension(
             Lazy("picohook.ext.guards.command:app"),
             "List the rules of guards, test them, or measure them.",
         ),
-        "explain": Command(Lazy("picohook.ext.guards.explain:app"), "Show what guards read in a call, and decide."),
+        "explain": Command(
+            Lazy("picohook.ext.guards.command:explain_app"), "Show what guards read in a call, and decide."
+        ),
     },
     options={
         "doctor --mutate": Option(

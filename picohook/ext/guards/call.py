@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from pydantic import BaseModel
+
+from ...config.checks import validate
+from ...config.problems import Problems
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
 
 _ROOTS = (".git", ".picohook", "picohook.toml", ".hg", ".jj")
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """Where a call is made."""
 
     cwd: str
     project: str = ""
     """The project's root; empty for the directory of `cwd`."""
-    agent: str = ""
-    """The agent that makes it, such as "claude"; empty if it is not known."""
     home: str = ""
     """The user's home directory; empty for that of this process."""
 
@@ -38,9 +40,11 @@ def root_of(directory: str) -> str:
     return str(next(found, directory))
 
 
-class Situation(BaseModel):
-    """Where a call is made, as a line of JSON says it."""
+class Call(BaseModel):
+    """A tool call, as a line of JSON or a rule's example has it."""
 
+    tool: str
+    arguments: dict[str, Any]
     cwd: str | None = None
     project: str | None = None
     agent: str | None = None
@@ -48,17 +52,9 @@ class Situation(BaseModel):
 
     @property
     def place(self) -> Place:
-        """The place. Without `cwd`, it is this process's."""
-        place = Place(self.cwd) if self.cwd else Place.here()
-        given = {name: value for name in ("project", "agent", "home") if (value := getattr(self, name))}
-        return replace(place, **given)
-
-
-class Call(Situation):
-    """A tool call, as a line of JSON or a rule's example has it."""
-
-    tool: str
-    arguments: dict[str, Any]
+        """Where it is made. Without `cwd`, it is where this process is."""
+        here = Place(self.cwd) if self.cwd else Place.here()
+        return Place(here.cwd, self.project or here.project, self.home or "")
 
     @property
     def shown(self) -> str:
@@ -66,3 +62,19 @@ class Call(Situation):
         if self.tool == "Bash" and self.arguments.keys() == {"command"}:
             return str(self.arguments["command"])
         return f"{self.tool} {json.dumps(self.arguments, ensure_ascii=False)}"
+
+
+C = TypeVar("C", bound=Call)
+
+
+def calls(lines: Iterable[bytes], kind: type[C]) -> Iterator[tuple[Any, C | None, str]]:
+    """Yields the value of each line of JSON, and its call. Where it is no call: None, and what is wrong with the line."""
+    for number, line in enumerate(lines, 1):
+        row, problems = None, Problems(f"line {number}")
+        try:
+            row = json.loads(line) if line.strip() else ...
+        except (ValueError, RecursionError) as error:
+            problems.add((), str(error))
+        if row is not ...:
+            call = None if problems.found else validate(kind, row, problems)
+            yield row, call, str(problems.found[0]) if call is None else ""

@@ -46,69 +46,58 @@ async def examine(found: Layers) -> AsyncIterator[Finding]:
         if any(stage in DECIDES for stage in spec.asked_at):
             try:
                 async with Host([spec.make()], timeouts=found.timeouts, verify=found.verify) as host:
-                    result = await _Trial(spec, host).result()
+                    level, message, hint = await _tried(spec, host)
             except PicohookError as error:
-                result = Level.ERROR, str(error), "see why it does not start: picohook doctor"
-            level, message, hint = result
+                level, message, hint = Level.ERROR, str(error), "see why it does not start: picohook doctor"
             yield Finding(level, about(spec), "clothes", message, hint)
 
 
-class _Trial:
-    """Asks one gate, the only hook of its host."""
+async def _tried(spec: HookSpec, host: Host) -> tuple[Level, str, str]:
+    """Returns which clothes pass a gate, the only hook of its host: a level, a message and a hint."""
+    answers = [(plain, await _stops(spec, host, *plain)) for plain in _commands(spec)]
+    stopped = [plain for plain, stops in answers if stops is True][:MOST]
+    failures = [stops for _, stops in answers if isinstance(stops, str)]
+    message = "it stops none of the harmful commands that were tried"
+    if not stopped and failures:
+        return Level.ERROR, f"{message}: it fails, {failures[0]}", "correct it: a failure is not a decision"
+    if not stopped:
+        return Level.NOTE, message, "give it a canary: a command that it must deny"
+    tried = [(tool, key, *worn) for tool, key, command in stopped for worn in _dressed(command)]
+    passed = [(name, text) for tool, key, name, text in tried if await _stops(spec, host, tool, key, text) is not True]
+    shown = ", ".join(repr(command) for _, _, command in stopped)
+    if not passed:
+        return Level.OK, f"it stops {shown} in other clothes: all of {len(tried)}", ""
+    names = list(dict.fromkeys(name for name, _ in passed))
+    message = (
+        f"it stops {shown}, but not in {len(names)} of {len(tried)} other clothes, such as {', '.join(names[:_SHOWN])}."
+    )
+    hint = "let guards read the call, as a shell would: [guards] in a configuration of picohook"
+    return Level.WARNING, f"{message} One that passes: {passed[0][1]!r}", hint
 
-    def __init__(self, spec: HookSpec, host: Host) -> None:
-        self._spec, self._host = spec, host
-        self._failure = ""
 
-    async def result(self) -> tuple[Level, str, str]:
-        """Returns which clothes pass: a level, a message and a hint."""
-        stopped = await self._stopped()
-        if not stopped:
-            message = "it stops none of the harmful commands that were tried"
-            if self._failure:
-                return Level.ERROR, f"{message}: it fails, {self._failure}", "correct it: a failure is not a decision"
-            return Level.NOTE, message, "give it a canary: a command that it must deny"
-        tried, passed, example = 0, dict[str, None](), ""
-        for tool, key, command in stopped:
-            together = (mutate.together(command, seed) for seed in range(COMBINED))
-            for name, text in [*mutate.alone(command), *((" + ".join(names), text) for names, text in together)]:
-                tried += 1
-                if not await self._stops(tool, key, text):
-                    passed[name] = None
-                    example = example or text
-        shown = ", ".join(repr(command) for _, _, command in stopped)
-        if not passed:
-            return Level.OK, f"it stops {shown} in other clothes: all of {tried}", ""
-        names = ", ".join(list(passed)[:_SHOWN])
-        more = f", and {len(passed) - _SHOWN} more" if len(passed) > _SHOWN else ""
-        message = f"it stops {shown}, but not in {len(passed)} of {tried} other clothes: {names}{more}."
-        message += f" One that passes: {example!r}"
-        hint = "let guards read the call, as a shell would: [guards] in a configuration of picohook"
-        return Level.WARNING, message, hint
+def _commands(spec: HookSpec) -> list[tuple[str, str, str]]:
+    """The commands that a gate is asked about as they are, each with its tool and argument: its canary's first."""
+    arguments = spec.canary and spec.canary.arguments
+    own = {key: text for key, text in (arguments or {}).items() if key in {"command", "cmd"} and isinstance(text, str)}
+    tools = [(spec.canary.tool, key) for key in own] if spec.canary and own else TOOLS
+    return [(tool, key, command) for tool, key in tools for command in dict.fromkeys([*own.values(), *COMMANDS])]
 
-    async def _stopped(self) -> list[tuple[str, str, str]]:
-        """Returns some commands that the gate stops as they are, each with its tool and argument."""
-        canary = self._spec.canary
-        arguments = (canary.arguments or {}) if canary else {}
-        own = [(canary.tool, key, text) for key, text in arguments.items() if canary and key in {"command", "cmd"}]
-        for tool, key in [one[:2] for one in own] or TOOLS:
-            tried = dict.fromkeys([*own, *((tool, key, command) for command in COMMANDS)])
-            stopped = [one for one in tried if isinstance(one[2], str) and await self._stops(*one)]
-            if stopped:
-                return stopped[:MOST]
-        return []
 
-    async def _stops(self, tool: str, key: str, command: str) -> bool:
-        """Whether the gate's own decision keeps this call from running. A failure is none, whatever it counts as."""
-        meta = Meta(source=words.PROOF_OF_LIFE)
-        call = ToolCall(tool=tool, arguments={key: command}, tool_call_id="doctor", meta=meta)
-        for stage in DECIDES:
-            if stage in self._spec.asked_at:
-                ask = self._host.before_tool if stage == "before_tool" else self._host.approve_tool
-                outcome = await ask(call)
-                failed = [entry.error or entry.failure for entry in outcome.trail if entry.failure]
-                if failed:
-                    self._failure = str(failed[0])
-                elif outcome.action not in _PASSES or outcome.approved is False:
-                    return True
-        return False
+async def _stops(spec: HookSpec, host: Host, tool: str, key: str, command: str) -> bool | str:
+    """Whether the gate's own decision keeps this call from running; a failure is none, and says why it failed."""
+    meta = Meta(source=words.PROOF_OF_LIFE)
+    call = ToolCall(tool=tool, arguments={key: command}, tool_call_id="doctor", meta=meta)
+    asked = {"before_tool": host.before_tool, "approve_tool": host.approve_tool}
+    outcomes = [await asked[stage](call) for stage in DECIDES if stage in spec.asked_at]
+    failures = [str(entry.error or entry.failure) for outcome in outcomes for entry in outcome.trail if entry.failure]
+    for outcome in outcomes:
+        failed = any(entry.failure for entry in outcome.trail)
+        if not failed and (outcome.action not in _PASSES or outcome.approved is False):
+            return True
+    return failures[0] if failures else False
+
+
+def _dressed(command: str) -> list[tuple[str, str]]:
+    """The command in each of the clothes, and in some together, with their names."""
+    together = (mutate.together(command, seed) for seed in range(COMBINED))
+    return [*mutate.alone(command), *((" + ".join(names), text) for names, text in together)]

@@ -15,11 +15,11 @@ from .syntax import TooMuchError
 from .words import DEFENDED, OPEN, PLAIN, UNKNOWN, Word, unknown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
-    from .places import Places
-    from .reader import Reader, Scope
-    from .reading import Command, Redirect
+    from .expansion import Scope
+    from .reader import Reader
+    from .reading import Command
 
 MOST_ACTS = 2_000
 NOWHERE = Target("", "")
@@ -39,36 +39,16 @@ _ONE_FILE = re.compile(
 )
 
 
-class CallFiles:
-    """The files of one call."""
-
-    def __init__(self, places: Places, written: Callable[[str], str | None] | None = None) -> None:
-        """`written` returns the text of a file that this session wrote; None if it wrote no such file."""
-        self.places = places
-        self.fetched: set[str] = set()
-        """Files that it downloads."""
-        self.texts: dict[str, str] = {}
-        """Files that it writes, with their texts as far as they are known."""
-        self.running: list[str] = []
-        """Files that run now."""
-        self._written = written or (lambda _: None)
-
-    def text_of(self, path: str) -> str | None:
-        """The text of a file that the call or its session wrote; None if they wrote no such file."""
-        return self.texts[path] if path in self.texts else self._written(path)
-
-
 class Effects:
     """Notes what one command does, and reads what it runs."""
 
-    def __init__(self, files: CallFiles, reader: Reader, command: Command, scope: Scope) -> None:
-        self.files, self.reader, self.command, self.scope = files, reader, command, scope
-        self.places, self.reading = files.places, reader.reading
+    def __init__(self, reader: Reader, command: Command, scope: Scope) -> None:
+        self.reader, self.command, self.scope = reader, command, scope
+        self.files, self.places, self.reading = reader.files, reader.files.places, reader.reading
         self._elsewhere = not _REMOTE.isdisjoint(command.via)
 
-    def act(self, kind: str, word: Word | str, detail: str = "") -> None:
+    def act(self, kind: str, word: Word, detail: str = "") -> None:
         """Note an act on a file, wherever the command may run."""
-        word = Word(word) if isinstance(word, str) else word
         if not word.text:
             return
         if len(self.reading.acts) > MOST_ACTS:
@@ -85,8 +65,8 @@ class Effects:
 
     def host(self, kind: str, text: str, detail: str = "") -> None:
         """Note an act on a host, or on the file of a `file:` URL."""
-        if text.startswith("file:"):
-            self.act("read", text)
+        if text[:5].lower() == "file:":
+            self.act("read", Word(re.sub(r"^file:/+(?:localhost/)?", "/", text, flags=re.IGNORECASE)))
         else:
             self.reading.acts.append(Act(kind, host_of(text), self.command, detail))
 
@@ -110,32 +90,36 @@ class Effects:
 
     def redirects(self) -> None:
         """The files that redirections read, write or append to, and the hosts behind `/dev/tcp`."""
-        for redirect in self.command.redirects:
-            operator, text = redirect.operator, redirect.target.text
-            if operator in {"<<<", ">&-", "<&-"}:
+        command = self.command
+        for operator, _, word in command.redirects:
+            text = word.text
+            if operator in {"<<<", ">&-", "<&-", "<&"} or (
+                operator == ">&" and (text.rstrip("-").isdigit() or text == "-")
+            ):
                 continue
             if found := _NET_PATH.fullmatch(text[:2] + text[2:].replace("//", "/")):
                 self.host("connect", found[1], "socket")
                 self.bare("socket")
-            elif operator == "<":
-                self.act("read", redirect.target)
-            elif operator != "<&" and not (operator == ">&" and (text.rstrip("-").isdigit() or text == "-")):
-                self._redirected(redirect)
+                continue
+            if operator == "<":
+                self.act("read", word)
+                continue
+            kind = "append" if ">>" in operator else "write"
+            if self.saves():
+                self.files.fetched.update(self.paths(word))
+            if command.name in _PRINTERS:
+                printed = self.reader.output([replace(command, redirects=())], self.scope)
+                self.put(kind, word, "redirect", None if printed is None else f"{printed}\n")
+            else:
+                self.act(kind, word, "redirect")
 
-    def _redirected(self, redirect: Redirect) -> None:
-        """A redirection writes a file, which the line may run later."""
-        command, word = self.command, redirect.target
-        self.act("append" if ">>" in redirect.operator else "write", word, "redirect")
-        if self.saves():
-            self.files.fetched.update(self.paths(word))
-        if command.name not in _PRINTERS:
-            return
-        text = self.reader.output([replace(command, redirects=())], self.scope)
+    def put(self, kind: str, word: Word, detail: str, text: str | None, *, known: bool = True) -> None:
+        """It writes a text into a file, or a part of it unless all is `known`; None if the text is not known."""
+        self.act(kind, word, detail)
         if text is not None:
-            text = f"{text}\n"
             self.bare("content", text)
             self.act("memory", word, text)
-        self.keep(word, text)
+        self.keep(word, text if known else None, adds=kind == "append")
 
     def saves(self) -> bool:
         """Whether what it writes comes from a download."""
@@ -148,15 +132,17 @@ class Effects:
             return []
         return [self.places.real(word.text, cwd) for cwd in self.command.cwds]
 
-    def keep(self, word: Word, text: str | None) -> None:
-        """A file has this text from now on; None if it is not known."""
-        kept = UNKNOWN if text is None or unknown(text) else text
-        self.files.texts.update(dict.fromkeys(self.paths(word), kept))
+    def keep(self, word: Word, text: str | None, *, adds: bool = False) -> None:
+        """A file has this text from now on, or it is added to what the file has; None if it is not known."""
+        for path in self.paths(word):
+            before = (self.files.text_of(path) or "") if adds else ""
+            is_known = text is not None and not unknown(before + text)
+            self.files.texts[path] = f"{before}{text}" if is_known else UNKNOWN
 
     def inner(self, **changes: Any) -> Scope:
         """The scope of a command that this one starts."""
         via = (*self.scope.via, self.command.name)
-        return replace(self.scope, via=via, feed=self.command.feed, functions={}, aliases={}, **changes)
+        return replace(self.scope, **{"via": via, "feed": self.command.feed, "functions": {}, "aliases": {}, **changes})
 
     def run(self, words: Sequence[Word], scope: Scope | None = None, assigned: Sequence[tuple[str, str]] = ()) -> None:
         """It runs another command."""

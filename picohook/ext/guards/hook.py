@@ -12,6 +12,7 @@ import anyio.to_thread
 from ...hooks.base import Hook
 from ...model.decisions import CONTINUE, Deny, Pause
 from ..vendors import dialogue
+from . import tools
 from .call import Place, root_of
 from .judge import Judge
 from .memory import Memory
@@ -35,9 +36,7 @@ class GuardsHook(Hook):
     def __init__(self, spec: GuardsSpec) -> None:
         super().__init__(spec)
         self._memory = Memory()
-        self._judge = Judge(
-            spec.packs, allow=spec.allow, undecided=spec.undecided, own=spec.rules, trusted=spec.trusted
-        )
+        self._judge = Judge(spec.packs, allow=spec.allow, undecided=spec.undecided, own=spec.rule, trusted=spec.trusted)
         self._project = root_of(os.getcwd())
 
     def open(self, host: HostServices) -> None:
@@ -47,7 +46,8 @@ class GuardsHook(Hook):
     async def handle(self, question: Question[ToolCall]) -> Decision:
         call, session = question.shared.payload, question.shared.payload.meta.session_key
         agent = dialogue.CURRENT.get()
-        judge = partial(self._judge.judge, written=partial(self._memory.text, session), kind=call.tool_kind)
+        kind = call.tool_kind or tools.annotated(call.context or {})
+        judge = partial(self._judge.judge, written=partial(self._memory.text, session), kind=kind)
         with question.time_limit():
             verdict = await anyio.to_thread.run_sync(
                 judge,
@@ -69,7 +69,7 @@ class GuardsHook(Hook):
             for path in (told.get("cwd"), told.get("project"))
         )
         usual = agent.cwd if agent else os.getcwd()
-        return Place(cwd or usual, project or self._project, agent.agent if agent else "")
+        return Place(cwd or usual, project or self._project)
 
     def _decision(self, verdict: Verdict, call: ToolCall, agent: dialogue.Dialogue | None) -> Decision:
         if verdict.decision == "continue":

@@ -2,27 +2,41 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from . import rules, tools
 from .call import Place
+from .expansion import Scope
+from .memory import CallFiles
 from .names import ALL, USUAL
 from .places import Places
-from .predicates import Case
-from .programs import Programs
-from .reader import Reader, Scope
+from .predicates import cases
+from .programs import started
+from .reader import Reader
 from .reading import Reading
-from .rules import SEVERITIES, Finding, GuardError, Rules, is_allowed
+from .rules import ANY, SEVERITIES, GuardError, Rule, is_allowed
 
 __all__ = ["ALL", "USUAL", "Judge", "Place", "Verdict"]
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from .predicates import Case
     from .reading import Command
+    from .rules import Run
 
+UNDECIDED = "undecided"
+_UNDECIDED = Rule(
+    id=UNDECIDED,
+    pack="",
+    severity="medium",
+    why="",
+    instead="Write it so that it can be read: plain commands, with their words written out.",
+)
+"""What stands for a rule where a call cannot be read."""
 Ruling = Literal["deny", "ask", "continue"]
 Written: TypeAlias = "Callable[[str], str | None]"
 """Returns the text of a file that the session of a call wrote; None if it wrote no such file."""
@@ -34,14 +48,14 @@ class Verdict:
 
     decision: Ruling
     rule: str = ""
-    """The rule that decided, such as "git.force-push"; "undecided" if the call could not be read; empty if none did."""
+    """The rule that decided, such as "git.force-push"; `UNDECIDED` if the call could not be read; empty if none did."""
     severity: str = ""
     why: str = ""
     """One sentence."""
     instead: str = ""
     """One sentence: the safer way."""
     reading: Reading = field(default_factory=Reading, compare=False, repr=False)
-    findings: tuple[Finding, ...] = field(default=(), compare=False, repr=False)
+    rules: tuple[Rule, ...] = field(default=(), compare=False, repr=False)
     """All rules that are about the call, the one that decided first."""
 
     @property
@@ -76,33 +90,8 @@ class Judge:
         self.home = os.path.realpath(os.path.expanduser("~"))
         made = [rule for name in packs for rule in rules.pack(name).rules]
         self.rules = (*made, *(rules.rule(given, "own", number) for number, given in enumerate(own, 1)))
-        self._rules = Rules(self.rules)
-        self._allowed = [command for line in allow for command in _allowed(line)]
-
-    def read(
-        self,
-        tool: str,
-        arguments: Mapping[str, Any],
-        place: Place | None = None,
-        written: Written | None = None,
-        *,
-        kind: str | None = None,
-    ) -> tuple[Reading, Places]:
-        """Returns what a call does. Raises nothing about the call."""
-        place = place or Place.here()
-        reading = Reading()
-        places = Places(place.cwd or "/", place.project, place.home or self.home)
-        programs = Programs(places, written)
-        reader = Reader(reading, home=places.home, root=places.project, started=programs.started)
-        try:
-            told = kind if kind and tools.server_of(tool) in self._trusted else ""
-            tools.read(tool, arguments, reader, programs, Scope((place.cwd or "/",)), told=told)
-        except RecursionError:
-            reading.doubt("The call is too deep to be read.")
-        except Exception as error:  # a fault of the reader must not pass a call as safe
-            reading.doubt(f"The call cannot be read: {type(error).__name__}.")
-        reading.written = programs.texts
-        return reading, places
+        self._likely = functools.lru_cache(2000)(self._candidates)
+        self._allowed = [command for line in allow for command in _allowed(line, self.home)]
 
     def judge(
         self,
@@ -117,39 +106,54 @@ class Judge:
 
         `kind`: what the tool is said to be, which counts if its server is trusted.
         """
-        reading, places = self.read(tool, arguments, place, written, kind=kind)
+        place, reading = place or Place.here(), Reading()
+        places = Places(place.cwd or "/", place.project, place.home or self.home)
+        told = kind if kind and tools.server_of(tool) in self._trusted else ""
         try:
-            case = Case(reading, places, place.agent if place else "")
-            found = [one for one in self._rules.findings(reading, case) if not self._permits(one)]
+            reader = Reader(reading, CallFiles(places, reading.written, written), started)
+            tools.read(tool, arguments, reader, Scope((place.cwd or "/",)), told=told)
+        except RecursionError:
+            reading.doubt("The call is too deep to be read.")
+        except Exception as error:  # a fault of the reader must not pass a call as safe
+            reading.doubt(f"The call cannot be read: {type(error).__name__}.")
+        found: list[Rule] = []
+        try:
+            for case in cases(reading, places.home):
+                found += self._about(case)
         except Exception as error:  # as above
-            return self._undecided(reading, f"The call cannot be judged: {type(error).__name__}.")
-        found.sort(key=lambda one: (one.rule.decision == "deny", SEVERITIES.index(one.rule.severity)), reverse=True)
-        denied = found and found[0].rule.decision == "deny"
-        doubt = next((one for one in reading.doubts if not self._is_allowed(one.command)), None)
-        if doubt and not denied and (self.undecided == "deny" or (self.undecided == "ask" and not found)):
-            return self._undecided(reading, doubt.why, found)
+            reading.doubt(f"The call cannot be judged: {type(error).__name__}.")
+        doubt = next((one.why for one in reading.doubts if not self._is_allowed(one.command)), "")
+        if doubt and self.undecided != "continue":
+            found.append(_UNDECIDED.model_copy(update={"decision": self.undecided, "why": doubt}))
         if not found:
             return Verdict("continue", reading=reading)
-        rule = found[0].rule
+        found.sort(key=lambda one: (one.decision != "deny", one.id == UNDECIDED, -SEVERITIES.index(one.severity)))
+        rule = found[0]
         return Verdict(rule.decision, rule.id, rule.severity, rule.why, rule.instead, reading, tuple(found))
 
-    def _permits(self, found: Finding) -> bool:
-        never = found.rule.pack == "self" or (found.act is not None and found.act.detail == "redirect")
-        return not never and self._is_allowed(found.command)
+    def _about(self, case: Case) -> list[Rule]:
+        """The rules that are about a command or an act, and count."""
+        likely = self._likely(case.command.name, case.act.kind if case.act else "")
+        about = [rule for rule, pattern in likely if pattern.holds(case.command) and rule.holds(case)]
+        return [rule for rule in about if not self._permits(rule, case)]
+
+    def _permits(self, rule: Rule, case: Case) -> bool:
+        never = rule.pack == "self" or (case.act is not None and case.act.detail == "redirect")
+        return not never and self._is_allowed(case.command)
+
+    def _candidates(self, name: str, kind: str) -> list[tuple[Rule, Run]]:
+        """The rules that may be about such an act of a program, or about the program, each with its patterns for that."""
+        likely = [rule for rule in self.rules if (kind in rule.act if kind else not rule.act)]
+        return [(rule, run) for rule in likely for run in rule.run or (ANY,) if run.is_about(name)]
 
     def _is_allowed(self, command: Command | None) -> bool:
         return command is not None and any(is_allowed(command, one) for one in self._allowed)
 
-    def _undecided(self, reading: Reading, why: str, found: Sequence[Finding] = ()) -> Verdict:
-        instead = "Write it so that it can be read: plain commands, with their words written out."
-        return Verdict(self.undecided, "undecided", "medium", why, instead, reading, tuple(found))
 
-
-def _allowed(line: str) -> list[Command]:
+def _allowed(line: str, home: str) -> list[Command]:
     """The commands of a line. Raises `GuardError` if it is no plain command."""
     reading = Reading()
-    programs = Programs(Places("/", "/", "/nowhere"))
-    Reader(reading, home="~", root="/", started=programs.started).read(line, Scope(("/",)))
+    Reader(reading, CallFiles(Places("/", "/", home), {}), started).read(line, Scope(("/",)))
     commands = reading.commands
     odd = reading.doubts or any(one.redirects or not one.name for one in commands)
     if odd or [one.wraps for one in commands].count(False) != 1:

@@ -14,9 +14,6 @@ if TYPE_CHECKING:
     from .reading import Command
 
 _LISTERS = frozenset(["find", "fd", "fdfind", "ls", "rg", "grep", "egrep", "fgrep", "git", "ag", "ack", "locate"])
-_LINKS = frozenset(("-H", "-L", "-P"))
-_ATTRIBUTES = frozenset(("-mtime", "-mmin", "-size", "-newer", "-atime", "-ctime", "-user", "-perm", "-links"))
-"""Tests that only some files pass."""
 _FILTERS = named("filters")
 
 
@@ -26,11 +23,11 @@ def listed(commands: Sequence[Command]) -> list[Word] | None:
     if lister is None or any(one.name not in _FILTERS | _LISTERS for one in commands):
         return None
     words = lister.operands
-    if lister.name in {"find", "gfind"}:
-        return _found([word.text for word in lister.words[1:]])
+    if lister.name == "find":
+        return _found([word.text for word in lister.words[1:] if word.text not in {"-H", "-L", "-P"}])
     if lister.name in {"ls", "fd", "fdfind"}:
-        words = (words if lister.name == "ls" else []) or [Word(".")]
-        return [word if word.glob else _in(word.text) for word in words]
+        starts = words if lister.name == "ls" else []
+        return [word if word.glob else _in(word.text) for word in starts or [Word(".")]]
     if lister.name == "git" and words and words[0].text not in {"ls-files", "diff", "grep", "status", "show"}:
         return None
     if any(word.text.startswith(("/", "..", "~")) or unknown(word.text) for word in words[1:]):
@@ -43,29 +40,15 @@ def _in(directory: str, name: str = PLAIN, *, glob: bool = False) -> Word:
 
 
 def _found(texts: list[str]) -> list[Word]:
-    """Returns what a `find` with these words finds, as words: one for each start."""
-    tests = next(
-        (at for at, text in enumerate(texts) if text[:1] in {"-", "(", "!"} and text not in _LINKS), len(texts)
-    )
-    starts = [text for text in texts[:tests] if text not in _LINKS] or ["."]
-    pairs = list(itertools.pairwise(texts[tests:]))
-    names = [value for test, value in pairs if test in {"-name", "-iname"}]
-    paths = [value for test, value in pairs if test in {"-path", "-ipath", "-wholename", "-regex"}]
-    negated = any(sign in {"!", "-not"} and test in {"-name", "-path", "-iname"} for sign, test in pairs)
+    """Returns what a `find` with these words finds, as words: one for each start, or for each name in it."""
+    starts = [*itertools.takewhile(lambda text: text[:1] not in {"-", "(", "!"}, texts)]
+    names = [value for test, value in itertools.pairwise(texts[len(starts) :]) if test in {"-name", "-iname"}]
+    starts = starts or ["."]
     if "-empty" in texts:
         return [Word(UNKNOWN)] if any(map(unknown, starts)) else [_in(start, "__pycache__/empty") for start in starts]
-    if names and not negated and all(name.strip("*?.") for name in names):
+    if names and not {"!", "-not"} & set(texts) and all(name.strip("*?.") for name in names):
         return [_in(start, name, glob=True) for start in starts for name in names]
-    if paths and not negated and all(len(path.strip("*/.")) > 1 for path in paths):
-        return [
-            Word(path.rstrip("*") + "x", True)
-            if path.startswith((start, "/"))
-            else _in(start, path.strip("*/."), glob=True)
-            for start in starts
-            for path in paths
-        ]
-    some_files = "-maxdepth" in texts and "-mindepth" not in texts and "f" in texts
-    return [_in(start) if some_files or not _ATTRIBUTES.isdisjoint(texts) else Word(start) for start in starts]
+    return [Word(start) for start in starts]
 
 
 def filled(word: Word, found: Word, mark: str = "{}") -> Word:

@@ -1,11 +1,17 @@
-"""The files that a session has written: if it starts one later, its text is read as if it stood in the call."""
+"""The files that a call and its session have written: if one starts later, its text is read as if it stood in the call."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
+from typing import TYPE_CHECKING
 
 from ...wire.regular_files import read_regular
 from .words import UNKNOWN
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .places import Places
 
 MOST_SESSIONS = 64
 MOST_FILES = 256
@@ -50,3 +56,22 @@ class Memory:
         if b"\0" in data:
             return None  # a program that was compiled
         return data.decode("utf-8", "replace")
+
+
+class CallFiles:
+    """The files of one call."""
+
+    def __init__(
+        self, places: Places, texts: dict[str, str], written: Callable[[str], str | None] | None = None
+    ) -> None:
+        """`texts` get the files that it writes. `written` returns the text of a file that its session wrote, if any."""
+        self.places, self.texts = places, texts
+        self.fetched: set[str] = set()
+        """Files that it downloads."""
+        self.running: list[str] = []
+        """Files that run now."""
+        self._written = written or (lambda _: None)
+
+    def text_of(self, path: str) -> str | None:
+        """The text of a file that the call or its session wrote; None if they wrote no such file."""
+        return self.texts[path] if path in self.texts else self._written(path)

@@ -17,15 +17,7 @@ from .words import DEFENDED, OPEN, PLAIN, UNKNOWN, unknown
 _TOP = frozenset(("/Users", "/home", "/mnt", "/media", "/data", "/workspace"))
 """Directories that are there on some machines."""
 _KNOWN = re.compile(f"[^/]*[{UNKNOWN}{OPEN}{PLAIN}{DEFENDED}]")
-_LOCAL = re.compile(r"localhost|.*\.localhost|.*\.local|.*\.internal\.test|0|host\.docker\.internal")
-_BY_DNS = re.compile(r".*\.(?:nip\.io|sslip\.io|xip\.io|localtest\.me|lvh\.me|rbndr\.us)")
 _TRANSLATED = ipaddress.ip_network("64:ff9b::/96")
-_METADATA = frozenset(
-    ("169.254.169.254", "169.254.170.2", "100.100.100.200", "168.63.129.16", "fd00:ec2::254", "192.0.0.192")
-)
-_METADATA_NAMES = re.compile(
-    r"metadata(?:\.google\.internal|\.goog|\.azure\.com|\.tencentyun\.com)?|instance-data(?:\..*)?"
-)
 
 
 class Target(NamedTuple):
@@ -46,6 +38,7 @@ class Places:
         self.home, self.project = self._directory(home), self._directory(project or cwd)
         if self.project in {"/", self.home} or self.home.startswith(f"{self.project}/"):
             self.project = self._directory(cwd)  # no project: everything is below it
+        self._inner_first = sorted(((self.home, "~"), (self.project, ".")), key=lambda one: -len(one[0]))
 
     def real(self, path: str, cwd: str, *, link: bool = False) -> str:
         """The absolute path. `link`: the last part itself, even if it is a link."""
@@ -87,9 +80,11 @@ class Places:
         head, _, name = path.rpartition("/")
         if glob and not name.strip("*?.[]!^{}@"):  # everything in a directory
             return self.place(head or "/")
-        for directory, mark in ((self.project, "."), (self.home, "~")):
+        for directory, mark in self._inner_first:
             if path == directory or path.startswith(f"{directory}/"):
-                return _where(mark + path[len(directory) :])
+                place = _where(mark + path[len(directory) :])
+                if place != "outside" or self.home != self.project:  # in a home that is the project, keys stay keys
+                    return place
         place = _where(path)
         above = f"{path.rstrip('/')}/"
         if place not in {"null", "temp-root"} and (self.home.startswith(above) or self.project.startswith(above)):
@@ -100,17 +95,18 @@ class Places:
 
 
 @functools.cache
-def _patterns() -> re.Pattern[str]:
-    return re.compile("|".join(f"(?P<{name.replace('-', '_')}>{pattern})" for name, pattern in data("places").items()))
+def _patterns(table: str) -> re.Pattern[str]:
+    patterns = data("places")[table]
+    return re.compile("|".join(f"(?P<{name.replace('-', '_')}>{pattern})" for name, pattern in patterns.items()))
 
 
 def _is_null(path: str) -> bool:
     return path.startswith(("/dev/", "/proc/")) and _where(path) == "null"
 
 
-def _where(path: str) -> str:
-    found = _patterns().fullmatch(path)
-    return str(found.lastgroup).replace("_", "-") if found else "outside"
+def _where(text: str, table: str = "files", default: str = "outside") -> str:
+    found = _patterns(table).fullmatch(text)
+    return str(found.lastgroup).replace("_", "-") if found else default
 
 
 def host_of(text: str) -> Target:
@@ -127,17 +123,13 @@ def _host_place(name: str) -> str:
     if unknown(name) or not name:
         return "unknown"
     plain = unicodedata.normalize("NFKC", name).replace("。", ".").strip(".").lower()
-    if _METADATA_NAMES.fullmatch(plain):
-        return "metadata"
     address = _address(plain.partition("%")[0])
-    if address is None:
-        return "local" if _LOCAL.fullmatch(plain) else "by-dns" if _BY_DNS.fullmatch(plain) else "remote"
     if isinstance(address, ipaddress.IPv6Address):
         in_the_end = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF) if address in _TRANSLATED else None
         address = address.ipv4_mapped or in_the_end or address
-    if str(address) in _METADATA:
-        return "metadata"
-    return "local" if address.is_loopback or address.is_unspecified else "remote"
+    if address is not None and (address.is_loopback or address.is_unspecified):
+        return "local"
+    return _where(str(address or plain), "hosts", "remote")
 
 
 def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:

@@ -6,43 +6,42 @@ import itertools
 import os
 import posixpath
 import re
-import shlex
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from . import code
-from .effects import FETCHERS, CallFiles, Effects, is_fetched
+from .effects import FETCHERS, Effects, is_fetched
 from .listing import filled, listed
 from .names import data, listed as named
 from .reading import Feed
-from .rows import RUNS, has, row_of, split, table
-from .words import DEFENDED, OPEN, UNKNOWN, Word, unknown
+from .rows import RUNS, Choice, names_in, row_of, split, table
+from .words import UNKNOWN, Word, joined, unknown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator
 
-    from .reader import Reader, Scope
+    from .expansion import Scope
+    from .reader import Reader
     from .reading import Command
     from .rows import Row, Split, Step
 
 _READS_PROGRAMS = named("reads-programs")
 _GIT_VARIABLES = named("git-variables")
 _HARMLESS_EDITORS = named("harmless-editors")
-_MARKED = frozenset(("-I", "--replace"))
+_MARKED = Choice("-I|--replace|-i", {})
 _SHELLS = frozenset(("sh", "zsh"))
 _ASSIGNED = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 _INPUT = re.compile(r"/{1,2}(?:proc/self/root/)*(?:dev/(?:stdin$|fd/)|proc/self/fd/)")
-_UNQUOTED = dict.fromkeys(map(ord, (UNKNOWN, OPEN, DEFENDED)), "'\"${PICOHOOK_UNKNOWN}\"'")
-"""What is unknown in a quoted word, for a shell: no text of its own."""
+_PATCH = re.compile(
+    r"^\*\*\* (Add File|Update File|Delete File|Move to): (.+?)\s*$|^\+\+\+ (?:b/)?(?!/dev/null)([^\t\n]+)",
+    re.MULTILINE,
+)
 _ENDINGS: dict[str, str] = data("lists")["endings"]
 
 
-class Programs(CallFiles):
-    """Follows the commands of one call into the commands that they run."""
-
-    def started(self, reader: Reader, command: Command, scope: Scope) -> None:
-        """A command starts: note what it does, and read what it runs."""
-        Started(self, reader, command, scope).follow()
+def started(reader: Reader, command: Command, scope: Scope) -> None:
+    """A command starts: note what it does, and read what it runs."""
+    Started(reader, command, scope).follow()
 
 
 class Started(Effects):
@@ -55,8 +54,10 @@ class Started(Effects):
     def follow(self) -> None:
         """Note what it does, and read what it runs."""
         command = self.command
-        if not command.name:
-            self._name()
+        if not command.name and is_fetched(command.words[0]):
+            self.bare("fetch-run", command.words[0].shown)
+        elif not command.name:
+            self.reading.doubt(f"The name of the program is not known: `{command.words[0].shown}`.", command)
         row = row_of(command.name)
         made = split(command.words, row)
         command.options, command.operands = made.options, made.operands
@@ -69,25 +70,22 @@ class Started(Effects):
         self.redirects()
         for name, value in command.assigned:
             self._variable(name, value)
-        if command.name in {"export", "declare", "typeset"}:
-            for word in command.words[1:]:
-                self.bare("variable", word.text)
-        self._do(row, made)
-        for part in self._subcommand(row):
-            self._do(*part)
+        self.do(row, made)
+        if nested := self._subcommand(row):
+            self.do(*nested)
         if row.guessed and not command.wraps:
-            self._do(table()["*"], made)
+            self.do(table()["*"], made)
 
-    def _do(self, row: Row, parts: Split) -> None:
+    def do(self, row: Row, parts: Split) -> None:
+        """Take the steps of a row that hold for the command."""
         self.row, self.operands, self.given = row, parts.operands, parts.given
         asks = not self.command.options.keys().isdisjoint(("--help", "--version"))
-        for step in row.does:
-            if step.is_about_values and not self.given:
+        for step in row.steps:
+            if (asks and step.kind not in RUNS) or not step.holds(self.command):
                 continue
-            if (not asks or step.kind in RUNS) and step.holds(self.command):
-                getattr(self, step.method, self._on_files)(step, self._chosen(step))
+            getattr(self, step.method, self._on_files)(step, self._chosen(step))
 
-    def _subcommand(self, row: Row) -> Iterator[tuple[Row, Split]]:
+    def _subcommand(self, row: Row) -> tuple[Row, Split] | None:
         """The row of its subcommand, and the words after that as it reads them."""
         command = self.command
         for count in (2, 1) if row.nested else ():
@@ -99,41 +97,23 @@ class Started(Effects):
                 command.options = split(command.words[:at], row).options | parts.options
                 command.options |= {f"{name}={word.text}": "" for name, word in parts.given}
                 command.operands = [*subs, *parts.operands]
-                yield found, parts
-                return
-
-    def _name(self) -> None:
-        """See what program it is: `$(command -v rm) x` runs rm."""
-        command, first = self.command, self.command.words[0]
-        named: list[Word] = []
-        if len(first.inside) == 1 and (first.inside[0].name == "which" or "-v" in first.inside[0].options):
-            named = [word for word in first.inside[0].operands if word.text and word.known]
-        if len(named) == 1:
-            command.words[0], command.name = named[0], named[0].text.rpartition("/")[2]
-        elif is_fetched(first):
-            self.bare("fetch-run", first.shown)
-        else:
-            self.reading.doubt(f"The name of the program is not known: `{first.shown}`.", command)
+                return found, parts
+        return None
 
     def _variable(self, name: str, value: str) -> None:
         """It starts with this variable of its own."""
         self.bare("variable", f"{name}={value}")
         if name in _GIT_VARIABLES:
             self.do_program(None, [Word(value)])
-        elif name in {"PATH", "LD_PRELOAD", "BASH_ENV", "ENV", "PROMPT_COMMAND"}:
-            probe = replace(self.scope, variables={}, odd="")
-            self.reader.assign(name, value, probe)
-            if probe.odd:
-                self.reading.doubt(probe.odd, self.command)
+        elif why := self.reader.oddity(name, value):
+            self.reading.doubt(why, self.command)
 
     # The words of a step.
 
     def _chosen(self, step: Step) -> list[Word]:
         """The words that a step is about."""
         words = [word for name, word in self.given if name in step.options]
-        if step.kind == "run" and any(" " in word.text for word in words):
-            words = self._split(words)
-        operands = self.operands[step.skips :] if step.skips else self.operands
+        operands = self.operands[step.skips :]
         for choice in step.choices:
             words += _CHOICES[choice](self, operands)
         if step.match is not None:
@@ -141,32 +121,19 @@ class Started(Effects):
             words = matched + words[1:] if matched and step.kind == "run" else matched
         return words or ([Word(step.default)] if step.default else [])
 
-    def _split(self, words: Iterable[Word]) -> list[Word]:
-        """The words in the values of options, as a shell splits them."""
-        try:
-            return [Word(text, inside=word.inside) for word in words for text in shlex.split(word.text)]
-        except ValueError:
-            self.reading.doubt("An option has a command that cannot be split.", self.command)
-            return []
-
     def _option(self, names: frozenset[str]) -> str:
         return next((word.text for name, word in self.given if name in names), "")
 
-    def _targets(self, operands: list[Word]) -> list[Word]:
-        """What files are copied to: an option's value, or the last operand, and the one before what `xargs` may add."""
-        if named := self._option(self.row.target):
-            return [Word(named)]
-        added = self.command.via[-1:] == ("xargs",) and operands and unknown(operands[-1].text)
-        return operands[1:][-2 if added else -1 :]
-
-    def _sources(self, operands: list[Word]) -> list[Word]:
-        return operands if self._option(self.row.target) else operands[:-1]
+    def _target(self) -> list[Word]:
+        """What an option names as the place for files that are copied."""
+        named = self._option(names_in(self.row.target))
+        return [Word(named)] if named else []
 
     # What it does, by the kinds of steps.
 
     def _on_files(self, step: Step, words: list[Word]) -> None:
         command, base = self.command, self._option(step.within)
-        kind = f"{step.kind}-tree" if step.tree and has(command, step.tree) else step.kind
+        kind = f"{step.kind}-tree" if step.tree.is_in(command) else step.kind
         note = command.operands[0].text if step.note == "first" and command.operands else step.note
         for given in words:
             word = given if not base or given.text.startswith("/") else replace(given, text=f"{base}/{given.text}")
@@ -180,40 +147,45 @@ class Started(Effects):
             if note == "download" or (note == "input" and self.saves()):
                 self.files.fetched.update(self.paths(word))
             elif note == "input" and command.feed is not None:
-                self.keep(word, command.feed.text)
+                self.keep(word, command.feed.text, adds=kind == "append")
+
+    def do_put(self, step: Step, words: list[Word]) -> None:
+        """The words are texts that the operands get. `edit`: each is a part of them."""
+        text = "\n".join(word.text for word in words) if words else None
+        for file in self.operands:
+            self.put("write", file, step.note, text, known=step.note != "edit")
+
+    def do_patch(self, _step: Step | None, words: list[Word]) -> None:
+        """The words are patches for several files."""
+        text = "\n".join(word.text for word in words)
+        found = _PATCH.findall(text)
+        if words and not found:
+            self.reading.doubt("A patch names no file.", self.command)
+        for verb, path, other in found:
+            self.act("delete" if verb == "Delete File" else "write", Word(path or other), "edit")
+            self.act("memory", Word(path or other), text)
+        self.bare("content", "\n".join(line[1:] for line in text.splitlines() if line.startswith("+")))
 
     def do_connect(self, step: Step, words: list[Word]) -> None:
         """The words are hosts."""
         for word in words:
             self.host(step.kind, word.text, step.note)
 
-    do_send = do_connect
-
-    def do_look_up(self, step: Step, words: list[Word]) -> None:
-        """The words are names of hosts, which can carry data out."""
-        for word in words:
-            if "." in word.text and any(one.name not in {"echo", "printf"} for one in word.inside):
-                self.bare("dns-data", word.shown)
-            elif word.variables and re.search(f"{UNKNOWN}[^.]*\\.", word.text):
-                self.bare("dns-variable", word.shown)
-        self.do_connect(step, words)
+    do_send = do_look_up = do_connect
 
     def do_statement(self, step: Step, words: list[Word]) -> None:
-        """The words are statements for a database."""
+        """The words are statements for a database, whose literal texts do not count."""
         for word in words:
-            self.bare(step.kind, without_strings(word.text))
-
-    def do_words_from(self, step: Step, words: list[Word]) -> None:
-        """The words may be the output of commands, or have variables."""
-        if any(word.inside or word.variables for word in words):
-            self.bare(step.kind, " ".join(name for word in words for name in word.variables))
+            has_sql = re.search(r"(?i)\b(?:select|insert|update|delete|drop)\b", word.text)
+            self.bare(step.kind, re.sub(r"'(?:[^']|'')*'", "''", word.text) if has_sql else word.text)
 
     def do_act(self, step: Step, words: list[Word]) -> None:
         """The step names an act, a doubt, or why the shell may mean something else by what follows."""
         if step.what and not words:
             return
         if step.kind == "act":
-            self.bare(step.note)
+            for word in words or [Word("")]:
+                self.bare(step.note, word.text)
         elif step.kind == "odd":
             self.scope.odd = step.note
         else:
@@ -238,24 +210,20 @@ class Started(Effects):
             words = words[1:]
         self.run(words[1:] if words and words[0].text == "-" else words, scope, assigned)
 
-    def do_shell(self, _step: Step, words: list[Word]) -> None:
-        """Each word is a shell text."""
+    def do_shell(self, step: Step, words: list[Word]) -> None:
+        """Each word is a shell text, or for other kinds all together are one. That of `eval` runs in the same shell."""
         changes: dict[str, Any] = {}
         if self.row.name in _SHELLS:
             changes["positional"] = [word.text for word in self.operands[2:]]
+        if step.kind != "shell" and words:
+            words = [joined([Word(step.note), *words] if step.note else words)]
         for word in words:
-            self.shell(word, **changes)
+            if step.kind == "eval" and word.known:
+                self.reader.read(word.text, self.scope)
+            else:
+                self.shell(word, **changes)
 
-    def do_line(self, step: Step, words: list[Word]) -> None:
-        """The words together are a shell text."""
-        line = " ".join(filter(None, [step.note, *(one.text for one in words)]))
-        word = Word(line, inside=tuple(one for word in words for one in word.inside))
-        if step.kind == "eval" and word.known:
-            self.reader.read(word.text, self.scope)
-        elif words:
-            self.shell(word)
-
-    do_eval = do_line
+    do_line = do_eval = do_shell
 
     def do_program(self, _step: Step | None, words: list[Word]) -> None:
         """Settings name programs that git or ssh runs."""
@@ -271,11 +239,6 @@ class Started(Effects):
             if is_fetched(word):
                 self.bare("fetch-run", word.text[:60])
             code.note(self, step.language or self.row.name, word.text)
-
-    def do_script(self, step: Step, words: list[Word]) -> None:
-        """Each word is a file with code."""
-        for word in words:
-            self._file(word, step.language or "sh")
 
     def do_interpret(self, step: Step, words: list[Word]) -> None:
         """A file has the code; without one it is read from the input."""
@@ -295,9 +258,7 @@ class Started(Effects):
         if any(one.name in FETCHERS for one in feed.commands):
             self.bare("fetch-run", " | ".join(one.line for one in feed.commands)[:120])
         elif feed.text is not None:
-            scope = self.inner().copy()
-            scope.feed = None
-            self._text(feed.text, language, scope)
+            self._text(feed.text, language, self.inner(feed=None).copy())
         elif feed.file is not None:
             self._file(feed.file, language)
         elif feed.commands and all(one.name == "cat" and not one.via for one in feed.commands):
@@ -329,11 +290,14 @@ class Started(Effects):
             kind = _language(path, text) or language or ("sh" if is_named else "")
             self._text(text, kind, self.scope if kind == "source" else self.inner().copy())
 
-    def _own(self, names: Sequence[str]) -> Iterator[tuple[str, str]]:
-        """The paths and texts of files of these names that the call or its session wrote, while they run."""
-        files = self.files
+    def _own(self, names: Iterable[str], within: frozenset[str] = frozenset()) -> Iterator[tuple[str, str]]:
+        """The paths and texts of files of these names that the call or its session wrote, while they run.
+
+        `within`: the option that names their directory.
+        """
+        files, base = self.files, self._option(within) if within else ""
         for cwd, name in itertools.product(self.scope.cwds[:2], names):
-            path = self.places.real(name, cwd)
+            path = self.places.real(posixpath.join(base, name), cwd)
             text = files.text_of(path)
             if text is not None and path not in files.running and len(files.running) < 5:
                 files.running.append(path)
@@ -341,37 +305,35 @@ class Started(Effects):
                 files.running.pop()
 
     def do_arguments(self, step: Step, _words: list[Word]) -> None:
-        """`xargs`, `parallel`: what they read become words of a command."""
-        options, feed, words = self.command.options, self.command.feed or Feed(), self.operands
+        """`xargs`, `parallel`: what they read become words of a command, or of a shell text."""
+        feed, words = self.command.feed or Feed(), self.operands
         at = next((at for at, word in enumerate(words) if word.text == ":::"), len(words))
-        words, arguments = words[:at], words[at + 1 :] or None
-        if arguments is None and feed.text is not None and not feed.file:
-            separator = "\0" if options.keys() & {"-0", "--null"} else "\n" if options.keys() & {"-I", "-d"} else None
-            arguments = [Word(one) for one in feed.text.split(separator)[:64] if one.strip()]
-        elif feed.file is not None and feed.file.text == "/dev/null":
-            arguments = []
-        elif feed.commands:
-            arguments = listed(feed.commands)
-        if arguments is None:
-            arguments = [Word('"${PICOHOOK_UNKNOWN}"' if step.note else UNKNOWN)]
-        elif step.note and words:
-            arguments = [replace(word, text=shlex.quote(word.text).translate(_UNQUOTED)) for word in arguments]
+        words, arguments = words[:at], words[at + 1 :] or self._arguments(feed)
         arguments = [replace(word, inside=tuple(feed.commands)) for word in arguments]
-        marked = has(self.command, _MARKED)
-        mark = self._option(_MARKED) or ("{}" if step.note or marked or "-i" in options else "")
-        if mark and any(mark in word.text for word in words):
-            lines = [[filled(word, one, mark) for word in words] for one in arguments[:16] or [Word(mark)]]
-        elif step.note:
-            lines = [[*words, one] for one in arguments[:16]]
-        else:
-            lines = [[*words, *(() if marked else arguments)]] if words else []
-        scope = self.inner()
-        scope.feed = None
-        for line in lines:
-            if step.note:
-                self.shell(Word(" ".join(word.text for word in line)))
+        marked = _MARKED.is_in(self.command)
+        mark = self._option(_MARKED.options) or ("{}" if step.note or marked else "")
+        if not mark or not any(mark in word.text for word in words):
+            words = [*words, *([Word(mark)] if step.note else () if marked or not words else arguments)]
+            mark = mark if step.note else ""
+        for one in arguments[:16] or [Word(mark)] if mark else [Word("")]:
+            if not step.note:
+                self.run([filled(word, one, mark) for word in words] if mark else words, self.inner(feed=None))
+            elif [word.text for word in words] == [mark]:
+                self.shell(one)
             else:
-                self.run(line, scope)
+                line = " ".join(word.text for word in words).replace(mark, '"$1"')
+                self.shell(Word(line), positional=[one.text])
+
+    def _arguments(self, feed: Feed) -> list[Word]:
+        """The words that are in an input."""
+        options = self.command.options
+        if feed.text is not None:
+            separator = "\0" if options.keys() & {"-0", "--null"} else "\n" if options.keys() & {"-I", "-d"} else None
+            return [Word(one) for one in feed.text.split(separator)[:64] if one.strip()]
+        if feed.file is not None and feed.file.text == "/dev/null":
+            return []
+        found = listed(feed.commands) if feed.commands else None
+        return [Word(UNKNOWN)] if found is None else found
 
     def do_each(self, step: Step, _words: list[Word]) -> None:
         """`find -exec`: a command for each file that it finds."""
@@ -389,21 +351,20 @@ class Started(Effects):
 
     def do_recipes(self, step: Step, words: list[Word]) -> None:
         """`make`: the recipes of a Makefile."""
-        names = [word.text for word in words] or ["Makefile", "makefile", "GNUmakefile"]
-        for _, text in self._own([posixpath.join(self._option(step.within), name) for name in names]):
-            lines = [line.lstrip("\t@-+ ") for line in text.replace("\\\n", " ").splitlines() if line.startswith("\t")]
-            for line in (lines + re.findall(r"\$\(shell ([^)]*)\)", text))[:200]:
+        for _, text in self._own([name for word in words for name in word.text.split("|")], step.within):
+            lines = re.findall(r"(?m)^\t[@+-]*(.*)", text.replace("\\\n", " ")) + re.findall(
+                r"\$\(shell ([^)]*)\)", text
+            )
+            for line in lines[:200]:
                 plain = re.sub(r"\$[({](\w+)[)}]|\$[@<^?*]", "${PICOHOOK_UNKNOWN}", line).replace("$$", "$")
                 self.reader.read(plain, self.inner().copy())
 
     def do_scripts(self, step: Step, words: list[Word]) -> None:
         """`npm`: the scripts of package.json."""
-        name = words[1].text if len(words) > 1 and words[0].text in {"run", "run-script"} else words[0].text
-        keys = [f"pre{name}", name, f"post{name}"]
-        if name in {"install", "i", "ci", "add"}:
-            keys += ["preinstall", "postinstall", "prepare"]
-        script = re.compile(rf'"(?:{"|".join(map(re.escape, keys))})"\s*:\s*"((?:[^"\\]|\\.)*)"')
-        for _, text in self._own([posixpath.join(self._option(step.within), "package.json")]):
+        name = next((word.text for word in words if word.text not in {"run", "run-script"}), "")
+        installs = "|preinstall|postinstall|prepare" if name in {"install", "i", "ci", "add"} else ""
+        script = re.compile(rf'"(?:(?:pre|post)?{re.escape(name)}{installs})"\s*:\s*"((?:[^"\\]|\\.)*)"')
+        for _, text in self._own(["package.json"], step.within):
             for found in script.findall(text):
                 self.shell(Word(found.replace('\\"', '"').replace("\\\\", "\\")))
 
@@ -412,8 +373,8 @@ _CHOICES: dict[str, Callable[[Started, list[Word]], Iterable[Word]]] = {
     "operands": lambda _, operands: operands,
     "first": lambda _, operands: operands[:1],
     "rest": lambda _, operands: operands[1:],
-    "sources": Started._sources,
-    "target": Started._targets,
+    "sources": lambda started, operands: operands if started._target() else operands[:-1],
+    "target": lambda started, operands: started._target() or operands[1:][-1:],
     "words": lambda started, _: started.command.words[1:],
     "options": lambda started, _: [word for word in started.command.words[1:] if word.text[:1] == "-"],
     "--": lambda started, _: list(itertools.dropwhile(lambda word: word.text != "--", started.command.words))[1:],
@@ -430,12 +391,6 @@ def _matched(words: Iterable[Word], match: re.Pattern[str]) -> list[Word]:
         for word in words
         for found in match.finditer(word.text)
     ]
-
-
-def without_strings(statement: str) -> str:
-    """A statement for a database without its literal texts."""
-    has_sql = re.search(r"(?i)\b(?:select|insert|update|delete|drop)\b", statement)
-    return re.sub(r"'(?:[^']|'')*'", "''", statement) if has_sql else statement
 
 
 def _language(path: str, text: str) -> str:
@@ -458,11 +413,8 @@ def _joined(cwd: str, directory: str) -> str:
 def _cd(reader: Reader, command: Command, scope: Scope) -> None:
     operands = [word for word in command.operands if word.text]
     before = scope.cwds
-    if command.name == "popd" or (command.name == "pushd" and not operands):
-        scope.before, scope.cwds = before, (UNKNOWN,)
-        return
-    text = operands[0].text if operands else reader.home
-    if text == "-" or (operands and operands[0].glob):
+    text = operands[0].text if operands else "-" if command.name == "pushd" else reader.home
+    if command.name == "popd" or text == "-" or (operands and operands[0].glob):
         text = UNKNOWN
     scope.cwds = tuple(dict.fromkeys(_joined(cwd, text) for cwd in before))
     if not scope.strict and any(UNKNOWN in cwd or not os.path.isdir(cwd) for cwd in scope.cwds):
@@ -479,13 +431,23 @@ def _shift(_reader: Reader, _command: Command, scope: Scope) -> None:
     scope.positional = scope.positional and scope.positional[1:]
 
 
-def _read(_reader: Reader, command: Command, scope: Scope) -> None:
+def _read(reader: Reader, command: Command, scope: Scope) -> None:
     feed, array = command.feed, command.name != "read"
     names = [word.text for word in command.operands] or ["REPLY"]
     lines = feed.text.splitlines() if feed and feed.text is not None and len(names) == 1 and not array else []
     for name in names:
-        scope.variables[name] = lines[0] if len(lines) == 1 else UNKNOWN
+        reader.assign(name, lines[0] if len(lines) == 1 else UNKNOWN, scope)
         scope.sources[name] = tuple(feed.commands) if feed else ()
+
+
+def _declare(reader: Reader, command: Command, scope: Scope) -> None:
+    for word in command.words[1:]:
+        name, equals, value = word.text.partition("=")
+        if command.name == "unset":
+            scope.variables[name] = ""
+        elif equals and name.isidentifier():
+            reader.assign(name, value, scope)
+            scope.sources[name] = word.inside
 
 
 def _alias(_reader: Reader, command: Command, scope: Scope) -> None:
@@ -498,6 +460,7 @@ def _alias(_reader: Reader, command: Command, scope: Scope) -> None:
 _BUILTINS: dict[str, Callable[[Reader, Command, Scope], None]] = {
     **dict.fromkeys(("cd", "pushd", "popd"), _cd),
     **dict.fromkeys(("read", "mapfile", "readarray"), _read),
+    **dict.fromkeys(("export", "declare", "typeset", "local", "readonly", "unset"), _declare),
     "set": _set,
     "shift": _shift,
     "alias": _alias,

@@ -64,7 +64,7 @@ class Act(NamedTuple):
     kind: str
     """read, write, append, delete, delete-tree, connect, send, ..."""
     target: Target
-    command: Command | None
+    command: Command
     detail: str = ""
 
 
@@ -84,8 +84,6 @@ class Reading:
     doubts: list[Doubt] = field(default_factory=list)
     written: dict[str, str] = field(default_factory=dict)
     """The files that it writes, by their paths, with their texts as far as they are known."""
-    texts: int = 0
-    """Texts that were read: the line, and those inside it."""
 
     def doubt(self, why: str, command: Command | None = None) -> None:
         """Note something that cannot be known."""

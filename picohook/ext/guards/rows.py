@@ -4,27 +4,27 @@ from __future__ import annotations
 
 import functools
 import re
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
-
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, model_validator
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from .names import data, listed
-from .words import Word
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from .reading import Command
+    from .words import Word
 
 RUNS = listed("runs")
 """The kinds of steps that start something. `--help` does not prevent them."""
-_KINDS = RUNS | listed("acts")
 _WORDS = listed("words")
 _VERSIONED = re.compile(
     r"(python|pypy|perl|ruby|node|php|lua|pip|gcc|g\+\+|clang|bash|pwsh|gawk)[-.]?\d[\d._a-z]*|(ld-linux|mkfs|vim)[-\d._a-z]*"
 )
 _REMOTE = re.compile(r"(?:[\w.-]+@)?[\w.-]+:|(?:rsync|scp|sftp)://")
-FACTS: dict[str, Callable[[Command], bool]] = {
+Facts: TypeAlias = "Mapping[str, Callable[[Command], bool]]"
+FACTS: Facts = {
     "operands": lambda command: bool(command.operands),
     "several": lambda command: len(command.operands) > 1,
     "fed": lambda command: command.feed is not None,
@@ -33,124 +33,111 @@ FACTS: dict[str, Callable[[Command], bool]] = {
     "remote": lambda command: bool(command.operands) and _REMOTE.match(command.operands[-1].text) is not None,
     "between": lambda command: any(_REMOTE.match(word.text) for word in command.operands[:-1]),
 }
+_STEP = frozenset(("if", "sub", "match", "tree", "note", "in", "else", "language", "from"))
 
 
-def _names(text: str) -> frozenset[str]:
-    return frozenset(text.split("|"))
+def names_in(text: str) -> frozenset[str]:
+    """The names with `|` between them."""
+    return frozenset(filter(None, text.split("|")))
 
 
-def _conditions(text: str) -> list[tuple[frozenset[str], bool]]:
-    return [(_names(one.removeprefix("!")), not one.startswith("!")) for one in text.split()]
+class Choice:
+    """Options, globs of operands, and facts, of which a command has one; after `!`, none.
+
+    An option may be shortened, and have a glob of its value: `-X=DELETE`.
+    """
+
+    def __init__(self, text: str, facts: Facts) -> None:
+        self.wanted, words = not text.startswith("!"), names_in(text.removeprefix("!"))
+        self.options = frozenset(word for word in words if word.startswith("-"))
+        self._values = [(name, value or "*") for name, _, value in (word.partition("=") for word in self.options)]
+        self._facts = [facts[word] for word in words if word in facts]
+        self.globs = words - self.options - facts.keys()
+
+    def is_in(self, command: Command, operands: Sequence[Word] = ()) -> bool:
+        """Whether a command has one of them."""
+        given = command.options
+        return (
+            not self.options.isdisjoint(given)
+            or any(
+                _means(one, name) and fnmatchcase(given[one], value) for name, value in self._values for one in given
+            )
+            or any(fact(command) for fact in self._facts)
+            or any(fnmatchcase(word.text, glob) for glob in self.globs for word in operands)
+        )
 
 
-Regex = Annotated[re.Pattern[str], BeforeValidator(lambda text: re.compile(text, re.MULTILINE))]
-Names = Annotated[frozenset[str], BeforeValidator(_names)]
-Conditions = Annotated[tuple[tuple[frozenset[str], bool], ...], BeforeValidator(_conditions)]
+def _means(given: str, option: str) -> bool:
+    """Whether a given option is this one, perhaps cut short."""
+    return given == option or (len(given) > 3 and given[:2] == "--" and option.startswith(given))
 
 
-class Step(BaseModel):
-    """One thing that a program does."""
+class Pattern:
+    """What the words of a command have to be: its subcommand, and further choices in any order."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    kind: str
-    what: str = ""
-    when: Conditions = Field((), alias="if")
-    sub: Conditions = ()
-    match: Regex | None = None
-    tree: Names = frozenset()
-    note: str = ""
-    within: Names = Field(frozenset(), alias="in")
-    default: str = Field("", alias="else")
-    language: str = ""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _of_a_table(cls, given: dict[str, Any]) -> dict[str, Any]:
-        """The act is a key of the table, and its value is the words, or the name of the act if `from` has the words."""
-        kinds = given.keys() & _KINDS
-        if len(kinds) != 1:
-            raise ValueError(f"a step has one of {', '.join(sorted(_KINDS))}")
-        kind = kinds.pop()
-        rest = {key: value for key, value in given.items() if key not in {kind, "from"}}
-        if kind in {"act", "doubt", "odd"}:
-            return {**rest, "kind": kind, "note": given[kind], "what": given.get("from", "")}
-        return {**rest, "kind": kind, "what": given[kind]}
-
-    @model_validator(mode="after")
-    def _names_what_there_is(self) -> Step:
-        odd = {one for one in self.what.split("|") if one and not one.startswith("-")} - _WORDS
-        odd |= {one for names, _ in self.when for one in names if not one.startswith("-")} - FACTS.keys()
-        if odd:
-            raise ValueError(f"{', '.join(sorted(odd))}: there is no such choice of words, and no such fact")
-        return self
-
-    @functools.cached_property
-    def method(self) -> str:
-        """The name of the method that does it."""
-        return f"do_{self.kind.replace('-', '_')}"
-
-    @functools.cached_property
-    def choices(self) -> list[str]:
-        """The choices of words that are no options."""
-        return [one for one in self.what.split("|") if one in _WORDS]
-
-    @functools.cached_property
-    def options(self) -> frozenset[str]:
-        """The options whose values it is about."""
-        return _names(self.what) - _WORDS - {""}
-
-    @functools.cached_property
-    def is_about_values(self) -> bool:
-        """Whether it does nothing in a command whose options have no values."""
-        return bool(self.options) and not self.choices and not self.default and self.kind not in {"each", "recipes"}
-
-    @functools.cached_property
-    def skips(self) -> int:
-        """How many operands are the subcommand."""
-        return sum(wanted for _, wanted in self.sub)
+    def __init__(self, subs: Sequence[str], choices: Sequence[str], facts: Facts) -> None:
+        self.subs = [(names_in(text.removeprefix("!")), not text.startswith("!")) for text in subs]
+        self.needs = [Choice(text, facts) for text in choices]
 
     def holds(self, command: Command) -> bool:
-        """Whether the program does it, in this command."""
-        operands = command.operands
-        for at, (names, wanted) in enumerate(self.sub):
+        """Whether a command has them."""
+        operands, count = command.operands, len(self.subs)
+        for at, (names, wanted) in enumerate(self.subs):
             if (at < len(operands) and operands[at].text in names) is not wanted:
                 return False
-        return not self.when or all(has(command, names) is wanted for names, wanted in self.when)
+        return all(choice.is_in(command, operands[count:]) is choice.wanted for choice in self.needs)
 
 
-def has(command: Command, names: frozenset[str]) -> bool:
-    """Whether a command has one of these options, perhaps shortened, or one of these facts is true of it."""
-    options = command.options
-    if not names.isdisjoint(options):
-        return True
-    for given in options:
-        if given[:2] == "--" and given != "--" and any(one.startswith(given) for one in names):
-            return True
-    return not names.isdisjoint(FACTS) and any(FACTS[name](command) for name in names & FACTS.keys())
+class Step(Pattern):
+    """One thing that a program does, in a command that has what `sub` and `if` say."""
+
+    def __init__(self, given: Mapping[str, str]) -> None:
+        """The act is a key of the table, and its value is the words, or the name of the act if `from` has the words."""
+        super().__init__(given.get("sub", "").split(), given.get("if", "").split(), FACTS)
+        (self.kind,) = given.keys() - _STEP
+        named = self.kind in {"act", "doubt", "odd"}
+        self.what = given.get("from", "") if named else given[self.kind]
+        self.note = given[self.kind] if named else given.get("note", "")
+        self.match = re.compile(given["match"], re.MULTILINE) if "match" in given else None
+        self.tree, self.within = Choice(given.get("tree", ""), FACTS), names_in(given.get("in", ""))
+        self.default, self.language = given.get("else", ""), given.get("language", "")
+        self.choices = [one for one in self.what.split("|") if one in _WORDS]
+        """The choices of words that are no options."""
+        self.options = names_in(self.what) - _WORDS
+        """The options whose values it is about."""
+        self.method = f"do_{self.kind.replace('-', '_')}"
+        self.skips = sum(wanted for _, wanted in self.subs)
+        """How many operands are the subcommand."""
 
 
-class Row(BaseModel):
+@dataclass(frozen=True)
+class Row:
     """How a program's words are read, and what it does. See `programs.toml`."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: str = ""
     values: str = ""
-    long: tuple[str, ...] = ()
+    long: Sequence[str] = ()
     single: bool = False
     stop: int = 0
     ends: str = ""
     bundle: bool = False
-    plain: Regex | None = None
-    last: Names = frozenset()
-    target: Names = frozenset()
+    plain: str = ""
+    last: str = ""
+    target: str = ""
     files: bool = True
-    does: tuple[Step, ...] = ()
+    does: Sequence[Mapping[str, str]] = ()
     nested: bool = False
     """Whether there are rows of its subcommands."""
-    guessed: bool = True
-    """Whether no act of it is known, and each operand may be a file."""
+
+    @functools.cached_property
+    def steps(self) -> list[Step]:
+        """What it does. Raises `ValueError` if one is no step."""
+        return [Step(given) for given in self.does]
+
+    @functools.cached_property
+    def guessed(self) -> bool:
+        """Whether no act of it is known, and each operand may be a file."""
+        return self.files and all(step.kind in RUNS for step in self.steps)
 
     def valued(self, name: str) -> str:
         """The whole name of a long option that takes a value; empty if this is none."""
@@ -162,18 +149,14 @@ class Row(BaseModel):
 
 @functools.cache
 def table() -> Mapping[str, Row]:
-    """The rows, by the programs' names, and by names with subcommands. Raises `ValueError` if one has a mistake."""
+    """The rows, by the programs' names, and by names with subcommands. Raises `TypeError` if one has an unknown key."""
     document: dict[str, dict[str, Any]] = data("programs")
     parents = {name.partition(" ")[0] for name in document if " " in name}
-    made = {
-        name: {**document[keys["same_as"]], "name": keys["same_as"]} if "same_as" in keys else {"name": name, **keys}
-        for name, keys in document.items()
-    }
-    for keys in made.values():
-        acts = any(not RUNS & step.keys() for step in keys.get("does", ()))
-        keys |= {"nested": keys["name"] in parents, "guessed": not acts and keys.get("files", True)}
-    made["*"]["name"] = ""
-    return TypeAdapter(dict[str, Row]).validate_python(made)
+    made: dict[str, Row] = {}
+    for given, keys in document.items():
+        name = keys.get("same_as", given)
+        made[given] = Row(name="" if name == "*" else name, nested=name in parents, **document[name])
+    return made
 
 
 def row_of(name: str) -> Row:
@@ -208,7 +191,7 @@ def split(words: Sequence[Word], row: Row) -> Split:
     for at, word in enumerate(rest):
         text = word.text
         bundled = at == 0 and row.bundle and text.isalpha()
-        if not bundled and (len(text) < 2 or text[0] != "-" or (row.plain and row.plain.fullmatch(text))):
+        if not bundled and (len(text) < 2 or text[0] != "-" or (row.plain and re.fullmatch(row.plain, text))):
             operands.append(word)
             if len(operands) == row.stop:
                 operands.extend(rest)
@@ -219,7 +202,7 @@ def split(words: Sequence[Word], row: Row) -> Split:
             name, equals, value = text.partition("=")
             bare = name.lstrip("-")
             full = row.valued(bare)
-            attached = _part(word, value) if equals else None
+            attached = replace(word, text=value) if equals else None
             option(name.replace(bare, full or bare), attached or (next(rest, None) if full else None))
         else:
             letters = text if bundled else text[1:]
@@ -227,16 +210,13 @@ def split(words: Sequence[Word], row: Row) -> Split:
                 if letter not in row.values:
                     option(f"-{letter}")
                     continue
-                attached = _part(word, letters[place:]) if letters[place:] and not bundled else None
+                attached = replace(word, text=letters[place:]) if letters[place:] and not bundled else None
                 option(f"-{letter}", attached or next(rest, None))
                 if letter in row.ends:
                     operands.extend(rest)
                 if attached:
                     break
-    for name in [name for name in options if name in row.last][:-1]:
+    last = names_in(row.last)
+    for name in [name for name in options if name in last][:-1]:
         del options[name]
     return Split(options, operands, given)
-
-
-def _part(word: Word, text: str) -> Word:
-    return Word(text, word.glob, word.inside, word.variables)

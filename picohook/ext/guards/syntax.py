@@ -21,8 +21,6 @@ except ImportError as error:
     raise PicohookError(needs("reading shell commands", str(error.name), "guards")) from None
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from tree_sitter import Node
 
 MOST_BYTES = 200_000
@@ -33,19 +31,20 @@ TIME_LIMIT = 0.02
 _MARK = "__PICOHOOK_HERE_"
 _LANGUAGE = tree_sitter.Language(tree_sitter_bash.language())
 _ODD = re.compile("[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff\U0010f000-\U0010ffff]")
-_BACKSLASH = re.compile(r"\n[ \t]*\\[A-Za-z]")
-"""A line that begins with a backslash, which the tree takes for more of the line before."""
-_BEFORE_COMMENT = frozenset(" \t\n;&|()")
-_DELIMITER = re.compile(r"""(?:[^\s\\'"`$;&|()<>]|\\[^\n]|'[^'\n]*'|"[^"\\`$\n]*")+(?=[ \t\n;&|()<>`]|\Z)""")
-_OPENERS = {"$((": "arithmetic", "((": "arithmetic", "${": "brace", '"': "double"}
-"""What begins with these. With all others that open something, a parenthesis."""
+_ESCAPED_LINE = re.compile(r"\n[ \t]*\\(?=[A-Za-z])")
+"""A line that begins with a backslash, which the tree takes for more of the line before. `''` is as good a quote."""
 _TOKENS = {
-    "double": re.compile(r'\\.|["`]|\$\(\(?|\$\{', re.DOTALL),
-    "brace": re.compile(r"\\.|[\"'`}]|\$\(\(|[$<>]\(|\$\{", re.DOTALL),
-    "arithmetic": re.compile(r"\\.|\$?'|[\"`]|\$\(\(|[$<>]\(|\$\{|\)\)?|\(|\n", re.DOTALL),
+    "(": re.compile(
+        r"(?P<skip>\\.|'[^']*'|\$'(?:[^'\\]|\\.)*'|(?<![^ \t\n;&|()])#[^\n]*|<<<)|(?P<line>\n)|(?P<odd>')"
+        r"|(?P<here><<(?P<tabs>-?)[ \t]*(?P<end>"
+        r"""(?:[^\s\\'"`$;&|()<>]|\\[^\n]|'[^'\n]*'|"[^"\\`$\n]*")+(?=[ \t\n;&|()<>`]|\Z))?)"""
+        r"|(?P<open>[\"(])|(?P<tick>`)|(?P<close>\))",
+        re.DOTALL,
+    ),
+    '"': re.compile(r'(?P<skip>\\.)|(?P<open>\$\()|(?P<odd>\$\{[^}]*["\'`])|(?P<tick>`)|(?P<close>")', re.DOTALL),
 }
-_TOKENS_OF_COMMANDS = re.compile(r"\\.|\$?'|[\"`#\n]|\$\(\(|[$<>]\(|\$\{|<<<|<<-?|\(\(?|\)", re.DOTALL)
-_EXPANSION = re.compile(r"\\([\\$`\n])|\$(?:\w+|[@*#?$!-])|(\$[({]|`)")
+"""What counts in commands, and in double quotes. It may err about `${..}` and `((`, and the tree tells: see `parse`."""
+_TOKENS["`"] = _TOKENS["("]
 
 
 class UnreadableError(Exception):
@@ -72,8 +71,6 @@ class Source:
     root: Node
     documents: dict[str, HereDocument] = field(default_factory=dict)
     """By the name of the file that is redirected in their place."""
-    strings: set[int] = field(default_factory=set)
-    """Where a `<` stands for `<<<`."""
 
 
 _own = threading.local()
@@ -86,7 +83,7 @@ def parse(text: str) -> Source:
     if _MARK in text:
         raise UnreadableError("it has a name that guards use")
     scanner = _Scanner(text)
-    if "<<" in text or _BACKSLASH.search(text):
+    if "<<" in text or _ESCAPED_LINE.search(text):
         text = scanner.cut()
     data = text.encode()
     if len(data) > MOST_BYTES:
@@ -105,132 +102,64 @@ def parse(text: str) -> Source:
         raise UnreadableError("its syntax is not understood")
     if root.descendant_count > MOST_NODES:
         raise UnreadableError(f"it has more than {MOST_NODES} nodes")
-    return Source(data, root, scanner.documents, scanner.strings)
-
-
-def expansions(text: str) -> Iterator[tuple[str, bool]]:
-    """Yields the parts of a here-document, each with whether it is expanded. Raises `UnreadableError`."""
-    at = 0
-    while found := _EXPANSION.search(text, at):
-        yield text[at : found.start()], False
-        at = found.end()
-        if found[1]:
-            yield found[1].strip("\n"), False
-            continue
-        if found[2]:
-            at = _Scanner(text, found.start()).end()
-        yield text[found.start() : at], True
-    yield text[at:], False
+    for name in scanner.documents:  # one that the scanner has missed is a node that `reader` refuses
+        at = data.find(name.encode())
+        node = root.descendant_for_byte_range(at, at + len(name))
+        if node is None or node.parent is None or node.parent.type != "file_redirect":
+            raise UnreadableError("a here-document is not understood")
+    return Source(data, root, scanner.documents)
 
 
 class _Scanner:
     """Goes through a text from one sign to the next, and knows in which quotes and expansions it is."""
 
-    def __init__(self, text: str, at: int = 0) -> None:
-        self.text, self.at = text, at
+    def __init__(self, text: str) -> None:
+        self.text, self.at = text, 0
         self.documents: dict[str, HereDocument] = {}
-        self.strings: set[int] = set()
         self._out: list[str] = []
         self._pending: list[tuple[str, str, bool, bool]] = []
-        self._inside = ["command"]
+        self._inside = ["("]
 
     def cut(self) -> str:
         """Returns the text without here-documents: `<NAME` stands where each began."""
-        while self._step():
-            pass
+        while found := _TOKENS[self._inside[-1]].search(self.text, self.at):
+            kind = found.lastgroup
+            self._copy(found.start())
+            if kind == "odd":
+                raise UnreadableError("a quote is not closed")
+            if kind == "here":
+                self._here(found)
+                continue
+            self._copy(found.end())
+            if kind == "line":
+                self._bodies()
+                if escaped := _ESCAPED_LINE.match(self.text, self.at - 1):
+                    self._copy(escaped.end() - 1)
+                    self._out.append("''")
+                    self.at += 1
+            elif kind == "open":
+                self._inside.append(found[0][-1])
+            elif kind == "tick" and "`" in self._inside:
+                del self._inside[self._inside.index("`") :]
+            elif kind == "tick":
+                self._inside.append("`")
+            elif kind == "close" and len(self._inside) > 1:
+                self._inside.pop()
         if self._pending:
             raise UnreadableError("a here-document has no body")
         return "".join([*self._out, self.text[self.at :]])
-
-    def end(self) -> int:
-        """Returns where the expansion that begins here ends. Raises `UnreadableError` if that is not certain."""
-        self._inside = ["double"]
-        while self._step():
-            if len(self._inside) == 1:
-                return self.at
-        raise UnreadableError("a here-document has an expansion that is not understood")
-
-    def _step(self) -> bool:
-        """Go behind the next sign. Returns whether there was one."""
-        inside = self._inside[-1]
-        found = _TOKENS.get(inside, _TOKENS_OF_COMMANDS).search(self.text, self.at)
-        if found is None:
-            return False
-        sign = found[0]
-        self._copy(found.start())
-        if sign[0] == "\\":
-            self._escape(found.end(), in_command=inside not in {"double", "brace"})
-        elif sign.endswith("'"):
-            self._single(found.end(), escapes=sign == "$'")
-        elif sign == "#":
-            self._comment()
-        elif sign.startswith("<<"):
-            self._here(sign)
-        else:
-            self._copy(found.end())
-            self._turn(sign, inside)
-        return True
 
     def _copy(self, end: int) -> None:
         self._out.append(self.text[self.at : end])
         self.at = end
 
-    def _turn(self, sign: str, inside: str) -> None:
-        """Enter or leave what the sign begins or ends."""
-        if sign == "\n":
-            self._bodies()
-        elif sign == "`" and "backtick" in self._inside:
-            while self._inside.pop() != "backtick":
-                pass
-        elif sign == "`":
-            self._inside.append("backtick")
-        elif (sign, inside) in {('"', "double"), ("}", "brace")}:
-            self._inside.pop()
-        elif sign[0] == ")":
-            if inside in {"arithmetic", "parenthesis"}:  # `case x in a)` closes nothing
-                self._inside.pop()
-        else:
-            self._inside.append(_OPENERS.get(sign, "parenthesis"))
-
-    def _escape(self, end: int, *, in_command: bool) -> None:
-        before = self.text[: self.at].rstrip(" \t") if in_command else ""
-        if before.endswith("\n") and not before.endswith("\\\n") and self.text[end - 1].isalpha():
-            self._out.append("''")  # a line begins with a backslash: this is as good a quote, and the tree sees it
-            self.at += 1
-        else:
-            self._copy(end)
-
-    def _single(self, start: int, *, escapes: bool) -> None:
-        if self._inside[-1] == "brace" and "double" in self._inside:
-            self._copy(start)
-            return
-        found = re.compile(r"(?:[^'\\]|\\.)*'" if escapes else "[^']*'", re.DOTALL).match(self.text, start)
-        if found is None:
-            raise UnreadableError("a quote is not closed")
-        self._copy(found.end())
-
-    def _comment(self) -> None:
-        if self.at == 0 or self.text[self.at - 1] in _BEFORE_COMMENT:
-            end = self.text.find("\n", self.at)
-            self._copy(len(self.text) if end < 0 else end)
-        else:
-            self._copy(self.at + 1)
-
-    def _here(self, sign: str) -> None:
-        self.at += len(sign)
-        if sign == "<<<":
-            self.strings.add(len("".join(self._out).encode()))
-            self._out.append("<")
-            return
-        while self.text.startswith((" ", "\t"), self.at):
-            self.at += 1
-        found = _DELIMITER.match(self.text, self.at)
-        if found is None:
+    def _here(self, found: re.Match[str]) -> None:
+        if found["end"] is None:
             raise UnreadableError("the end of a here-document is not a plain word")
         self.at = found.end()
-        plain = re.sub(r"""\\(.)|'([^']*)'|"([^"]*)\"""", lambda m: m[1] or m[2] or m[3] or "", found[0])
+        plain = re.sub(r"""\\(.)|'([^']*)'|"([^"]*)\"""", lambda m: m[1] or m[2] or m[3] or "", found["end"])
         name = f"{_MARK}{len(self.documents) + len(self._pending)}__"
-        self._pending.append((name, plain, sign == "<<-", plain != found[0]))
+        self._pending.append((name, plain, bool(found["tabs"]), plain != found["end"]))
         self._out.append(f"<{name}")
 
     def _bodies(self) -> None:
@@ -258,6 +187,6 @@ class _Scanner:
                 continue
             lines.append(joined + shown)
             joined = ""
-            if self._inside[-1] != "command" and shown.startswith(delimiter) and ")" in shown[len(delimiter) :]:
+            if len(self._inside) > 1 and shown.startswith(delimiter) and ")" in shown[len(delimiter) :]:
                 raise UnreadableError("a here-document may end in two places")
         return "".join(f"{line}\n" for line in lines)

@@ -37,6 +37,7 @@ class _Guarding(BaseModel):
         default=(),
         description="MCP servers that are believed about their tools: a call's `tool_kind` says what it does to its paths.",
     )
+    rule: tuple[dict[str, JsonValue], ...] = Field(default=(), description="Rules of your own, as packs have them.")
 
 
 class GuardsTable(_Guarding, Table):
@@ -45,7 +46,6 @@ class GuardsTable(_Guarding, Table):
     shadow: tuple[str, ...] = Field(
         default=(), description="Packs in shadow: what they would decide is noted, and they decide nothing."
     )
-    rule: tuple[dict[str, JsonValue], ...] = Field(default=(), description="Rules of your own, as packs have them.")
 
     def apply(self, config: Config, problems: Problems) -> Config:
         try:
@@ -54,28 +54,18 @@ class GuardsTable(_Guarding, Table):
             Judge((*self.packs, *self.shadow), allow=self.allow, undecided=self.undecided, own=self.rule)
         except PicohookError as error:
             problems.add("guards", str(error))
-        common: dict[str, Any] = {
-            "stages": ("before_tool",),
-            "observe": ("session_end",),
-            "allow": self.allow,
-            "trusted": self.trusted,
+        asked = {"stages": ("before_tool",), "observe": ("session_end",)}
+        common = {
+            **self.model_dump(exclude={"shadow"}),
+            **asked,
             "source": str(config.path),
             "dir": str(config.project),
         }
-        decides = GuardsSpec(
-            **common,
-            name="guards",
-            on_failure=OnFailure.DENY,
-            guard=True,
-            packs=self.packs,
-            undecided=self.undecided,
-            rules=self.rule,
-            canary=CANARY if "shell" in self.packs else None,
-        )
-        hooks: list[HookSpec] = [decides]
+        canary = CANARY if "shell" in self.packs else None
+        hooks = [GuardsSpec(**common, name="guards", on_failure=OnFailure.DENY, guard=True, canary=canary)]
         if self.shadow:
-            in_shadow: Any = GuardsSpec.with_keys(("mode",))
-            hooks.append(in_shadow(**common, name=SHADOW, packs=self.shadow, undecided="continue", mode="shadow"))
+            others = {"name": SHADOW, "packs": self.shadow, "undecided": "continue", "rule": (), "mode": "shadow"}
+            hooks.append(GuardsSpec.with_keys(("mode",))(**{**common, **others}))
         for hook in hooks:
             if hook.name in config.key_paths:
                 problems.add("guards", f"a hook is named {hook.name}, too", "rename the hook")
@@ -85,8 +75,6 @@ class GuardsTable(_Guarding, Table):
 
 class GuardsSpec(_Guarding, HookSpec):
     """The settings of a guard."""
-
-    rules: tuple[dict[str, JsonValue], ...] = Field(default=(), description="A person's own rules.")
 
     @property
     def kind(self) -> str:

@@ -6,7 +6,6 @@ Parts that cannot be known are single characters that no text of a call may have
 from __future__ import annotations
 
 import fnmatch
-import itertools
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -35,10 +34,11 @@ _HIDDEN = re.compile("[\U0010f006\U0010f100-\U0010f1ff]")
 _UNKNOWN = re.compile("[\U0010f001-\U0010f004]")
 _NAMES = {ord(UNKNOWN): "?", ord(OPEN): "?", ord(PLAIN): "?", ord(DEFENDED): "?", ord(SPLIT): " "}
 _ANSI = re.compile(
-    r"\\(?:([abeEfnrtv\\'\"?])|([0-7]{1,3})|x([0-9a-fA-F]{1,2})|u([0-9a-fA-F]{1,4})|U([0-9a-fA-F]{1,8})|c(.))"
+    r"\\(?:([abeEfnrtv\\'\"?])|([0-7]{1,3})|x([0-9a-fA-F]{1,2})|u([0-9a-fA-F]{1,4})|U([0-9a-fA-F]{1,8})|c(.)|(.))",
+    re.DOTALL,
 )
 _ANSI_LETTERS = dict(zip("abeEfnrtv\\'\"?", "\a\b\x1b\x1b\f\n\r\t\v\\'\"?", strict=True))
-_RANGE = re.compile(r"(-?\d+|[A-Za-z])\.\.(-?\d+|[A-Za-z])(?:\.\.-?\d+)?")
+_BRACES = re.compile(r"\{([^{},]*(?:,[^{},]*)+|(-?\d+)\.\.(-?\d+)(?:\.\.-?\d+)?|\w\.\..*?)\}")
 MOST_WORDS = 64
 """Words that braces may make of one."""
 
@@ -81,24 +81,21 @@ def unknown(text: str) -> bool:
     return _UNKNOWN.search(text) is not None
 
 
-def ansi(text: str) -> str:
-    """The text of `$'...'`."""
+def ansi(text: str, other: str = "\\") -> str:
+    """The text of `$'...'`, or of a string of another language. `other`: what is before a letter that means itself."""
 
     def one(match: re.Match[str]) -> str:
-        letter, octal, *codes, control = match.groups()
+        letter, octal, *codes, control, plain = match.groups()
         if letter:
             return _ANSI_LETTERS[letter]
         if control:
             return chr(ord(control) & 0x1F)
+        if plain:
+            return other + plain
         code = int(octal, 8) & 0xFF if octal else int(next(filter(None, codes)), 16)
         return chr(code) if 0 <= code < 0x110000 and not 0xD800 <= code < 0xE000 else UNKNOWN
 
     return _ANSI.sub(one, text)
-
-
-def known(text: str) -> str | None:
-    """The text; None if a part of it is not known."""
-    return None if unknown(text) else text
 
 
 def joined(words: Sequence[Word]) -> Word:
@@ -107,83 +104,48 @@ def joined(words: Sequence[Word]) -> Word:
 
 
 def braces(text: str) -> list[str]:
-    """The texts that a shell makes of `a{b,c}` and `{1..3}`. Raises `ValueError` if they are too many."""
-    if text.count("{") > MOST_WORDS:
+    """The texts that a shell makes of `a{b,c}` and `{1..3}`. Raises `ValueError` for other sequences.
+
+    It also does if they are too many, or in each other.
+    """
+    found = _BRACES.search(text)
+    if found is None:
+        return [text]
+    before, after = text[: found.start()], text[found.end() :]
+    if ("{" in before and "}" in after) or not (found[2] or "," in found[1]):
         raise ValueError
-    made = [text]
-    for _ in range(16):
-        grown = [more for one in made for more in _brace(one)]
-        if len(grown) > MOST_WORDS:
-            raise ValueError
-        if grown == made:
-            return made
-        made = grown
-    raise ValueError
+    parts = _numbers(int(found[2]), int(found[3])) if found[2] else found[1].split(",")
+    made = [more for part in parts for more in braces(before + part + after)]
+    if len(made) > MOST_WORDS:
+        raise ValueError
+    return made
 
 
-def _brace(text: str) -> list[str]:
-    """The texts of the first brace that means several; the text itself if there is none."""
-    for start in (at for at, letter in enumerate(text) if letter == "{"):
-        depth, edges = 0, [start]
-        for end in range(start, len(text)):
-            depth += {"{": 1, "}": -1}.get(text[end], 0)
-            if depth == 0:
-                break
-            if text[end] == "," and depth == 1:
-                edges.append(end)
-        else:
-            continue
-        parts = [text[a + 1 : b] for a, b in itertools.pairwise([*edges, end])]
-        if len(parts) == 1:
-            found = _RANGE.fullmatch(parts[0])
-            parts = _sequence(found[1], found[2]) if found else []
-        if parts:
-            return [text[:start] + part + text[end + 1 :] for part in parts]
-    return [text]
+def _numbers(first: int, last: int) -> list[str]:
+    step = 1 if last >= first else -1
+    return [PLAIN] if abs(last - first) >= MOST_WORDS else [*map(str, range(first, last + step, step))]
 
 
-def _sequence(first: str, last: str) -> list[str]:
-    if first.isalpha() and last.isalpha():
-        a, b, write = ord(first), ord(last), chr
-    elif first.isalpha() or last.isalpha():
-        return []
-    else:
-        a, b, write = int(first), int(last), str
-    if abs(a - b) >= MOST_WORDS:
-        return [PLAIN]
-    step = 1 if b >= a else -1
-    return [write(one) for one in range(a, b + step, step)]
-
-
-def edited(value: str, operator: str, operand: str, rest: str) -> str | None:
-    """`${value%operand}` and its like; None if it is not computed."""
-    if operator[0] in "^,":
-        change = str.upper if operator[0] == "^" else str.lower
-        return None if operand else change(value) if operator[1:] else change(value[:1]) + value[1:]
-    if operator[0] in "%#":
-        ends = operator[0] == "%"
-        parts = [(value[:at], value[at:]) for at in range(len(value) + 1)]
-        kept = [a if ends else b for a, b in parts if fnmatch.fnmatchcase(b if ends else a, operand)]
-        return (min if operator[1:] else max)(kept, key=len, default=value)
-    if operator[0] == "/" and not re.search(r"[*?\[\\$'\"#%&]", rest):
-        old, _, new = rest.partition("/")
-        return value.replace(old, new, -1 if operator[1:] else 1)
-    found = re.fullmatch(r"\s*(-?\d+)(?::(\d+))?", rest) if operator == ":" else None
-    return None if found is None else value[int(found[1]) :][: int(found[2]) if found[2] else None]
+def edited(value: str, operator: str, operand: str) -> str:
+    """`${value%operand}` and `${value#operand}`."""
+    ends = operator[0] == "%"
+    parts = [(value[:at], value[at:]) for at in range(len(value) + 1)]
+    kept = [a if ends else b for a, b in parts if fnmatch.fnmatchcase(b if ends else a, operand)]
+    return (min if operator[1:] else max)(kept, key=len, default=value)
 
 
 def printed(form: str, values: list[str]) -> str | None:
     """What `printf` prints; None if it is not computed."""
-    form = ansi(form)
-    plain = form.replace("%%", "")
-    count = plain.count("%")
-    if len(re.findall("%[sdbq]", plain)) != count:
+    form, rest, out = ansi(form), values[::-1], ""
+    if re.search("%(?:[^sdbq]|$)", form.replace("%%", "")):
         return None
-    if not count:
-        return form.replace("%%", "%")
-    if "%b" in plain:
-        values = [*map(ansi, values)]
-    values = values or [""]
-    values += [""] * (-len(values) % count)
-    form = re.sub("%[dbq]", "%s", form)
-    return "".join(form % tuple(values[at : at + count]) for at in range(0, len(values), count))
+
+    def one(found: re.Match[str]) -> str:
+        value = "%" if found[1] == "%" else rest.pop() if rest else ""
+        return ansi(value) if found[1] == "b" else value
+
+    while True:
+        before = len(rest)
+        out += re.sub("%(.)", one, form)
+        if not rest or len(rest) == before:
+            return out

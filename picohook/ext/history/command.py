@@ -1,7 +1,9 @@
 """`picohook history`: the past tool calls of agents on this machine."""
 
+import re
 import sys
-from collections import Counter, defaultdict
+import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -10,23 +12,36 @@ from typing import Annotated, Any
 
 import typer
 
-from ...cli import outcomes, output
+from ...cli import output
 from ...cli.command import App, Json, require_file
-from ...errors import PicohookError
-from ...wire.did_you_mean import nearest
-from .past import Counts, History, since as since_of
+from .past import History
 from .redact import redacted
-from .transcripts import AGENTS, OUTCOMES, PastCall
-from .unasked import UNASKED, Asked, audited
+from .transcripts import AGENTS, OUTCOMES, PastCall, seconds_of
+from .unasked import UNASKED, audited
 
 app = App()
-
-_MOST = 1000
-"""Different kinds of use of a tool that are counted apart."""
 _SHOWN = 3
+_SECONDS = {"d": 86400, "h": 3600, "m": 60}
+
+
+def since_of(text: str) -> float:
+    """Returns the seconds since 1970 of `30d`, `12h` or a date. Raises `typer.BadParameter`."""
+    match = re.fullmatch(r"(\d{1,6})([dhm])", text)
+    found = time.time() - int(match[1]) * _SECONDS[match[2]] if match else seconds_of(text)
+    if not found:
+        raise typer.BadParameter(
+            f"{text!r} is not a time: give days, hours or minutes before now, such as 30d, or a date, 2026-01-31"
+        )
+    return found
+
 
 Since = Annotated[
-    str | None, typer.Option(metavar="TIME", help="Only calls since then: 30d, 12h, or a date such as 2026-01-31.")
+    float | None,
+    typer.Option(
+        metavar="TIME",
+        parser=since_of,
+        help="Only calls since then: 30d, 12h, or a date such as 2026-01-31.",
+    ),
 ]
 
 
@@ -47,7 +62,6 @@ def history(
             help="With --unasked: an audit log. Can be given several times. By default, those of the configuration.",
         ),
     ] = None,
-    calls: Annotated[bool, typer.Option("--calls", help="Show each call.")] = False,
     as_json: Json = False,
 ) -> None:
     """Count the past tool calls of agents, and find unguarded ones.
@@ -59,30 +73,27 @@ def history(
     """
     if audit and not unasked:
         raise typer.BadParameter("--audit needs --unasked")
-    tally = Unasked(audited(map(require_file, audit or ()))) if unasked else Tally()
+    asked = audited(map(require_file, audit or ())) if unasked else None
+    tally = Tally(("agent", "session", "way", "tool") if unasked else ("agent", "tool"))
+    verdicts: Counter[str] = Counter()
     with reading(agents or [*AGENTS], since) as past:
         for call in past:
-            tally.take(call)
-            if calls:
-                _show_call(call, as_json=as_json)
+            verdict = UNASKED if asked is None else asked.verdict(call)
+            verdicts[verdict] += 1
+            if verdict == UNASKED:
+                tally.take(call)
     tally.show(as_json=as_json)
-    _conclude(past.counts, as_json=as_json)
-    if unasked and (tally.found or not past.counts.files):
+    _conclude(past, verdicts if unasked else None, as_json=as_json)
+    if unasked and (verdicts[UNASKED] or not past.counts["files"]):
         raise typer.Exit(1)
 
 
 @contextmanager
-def reading(agents: list[str], since: str | None) -> Iterator[History]:
+def reading(agents: list[str], since: float | None) -> Iterator[History]:
     """The past calls of these agents, with a progress bar on a terminal. Raises `typer.BadParameter`."""
-    for name in agents:
-        if name not in AGENTS:
-            near = nearest(name, AGENTS)
-            hint = f": did you mean {near}?" if near else f": {', '.join(AGENTS)}"
-            raise typer.BadParameter(f"there are no transcripts of {name}{hint}")
-    try:
-        past = History(agents, since=0.0 if since is None else since_of(since))
-    except PicohookError as error:
-        raise typer.BadParameter(str(error), param_hint="--since") from None
+    if unknown := [name for name in agents if name not in AGENTS]:
+        raise typer.BadParameter(f"there are no transcripts of {unknown[0]}: give one of {', '.join(AGENTS)}")
+    past = History(agents, since=since or 0.0)
     if not sys.stderr.isatty():
         yield past
         return
@@ -90,94 +101,42 @@ def reading(agents: list[str], since: str | None) -> Iterator[History]:
     from rich.progress import Progress
 
     with Progress(console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("reading", total=past.counts.total)
-        past.read = lambda counts: progress.update(task, completed=counts.bytes)
+        task = progress.add_task("reading", total=past.total)
+        past.progress = lambda count: progress.update(task, completed=count)
         yield past
 
 
 class Tally:
-    """Counts calls by agent and tool."""
+    """Counts the calls whose values of these fields are the same."""
 
-    found = 0
-
-    def __init__(self) -> None:
-        self.sessions: defaultdict[str, set[int]] = defaultdict(set)
-        self.outcomes: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
-        self.uses: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+    def __init__(self, fields: tuple[str, ...]) -> None:
+        self._fields = fields
+        self._rows: dict[tuple[str, ...], tuple[float, Counter[str], Counter[str]]] = {}
+        """Of each, the time of the first call, the outcomes, and with what the tool was called."""
 
     def take(self, call: PastCall) -> None:
         """Count a call."""
-        key = call.agent, call.tool
-        self.sessions[call.agent].add(hash(call.session))
-        self.outcomes[key][call.outcome] += 1
-        use = use_of(call.arguments)
-        if use and (use in self.uses[key] or len(self.uses[key]) < _MOST):
-            self.uses[key][use] += 1
+        key = tuple(getattr(call, name) for name in self._fields)
+        _, outcomes, uses = self._rows.setdefault(key, (call.at, Counter(), Counter()))
+        outcomes[call.outcome] += 1
+        uses[use_of(call.arguments)] += 1
 
     def show(self, *, as_json: bool) -> None:
-        """Print the counts, the most used tool of each agent first."""
-        rows = sorted(self.outcomes.items(), key=lambda row: (row[0][0], -row[1].total(), row[0][1]))
-        if as_json:
-            for key, counts in rows:
-                about = {"agent": key[0], "tool": key[1], "calls": counts.total()}
-                by_outcome = {name: counts[name] for name in OUTCOMES}
-                output.data(redacted({**about, **by_outcome, "with": dict(self.uses[key].most_common(20))}))
-            return
-        for agent, sessions in sorted(self.sessions.items()):
-            own = [(key, counts) for key, counts in rows if key[0] == agent]
-            calls = sum(counts.total() for _, counts in own)
-            output.line(f"{agent}: {output.many(len(sessions), 'session')}, {output.many(calls, 'call')}")
-            columns = ("  tool", "calls", *OUTCOMES, "most often with")
-            table = []
-            for key, counts in own:
-                often = ", ".join(f"{redacted(use)} {count}" for use, count in self.uses[key].most_common(_SHOWN))
-                numbers = map(str, (counts.total(), *(counts[name] for name in OUTCOMES)))
-                table.append((f"  {redacted(key[1])}", *numbers, often))
-            output.table(columns, table, numbers=columns[1:-1])
-
-
-class Unasked:
-    """Finds the calls that ran and no hook was asked about."""
-
-    def __init__(self, asked: Asked) -> None:
-        self.asked = asked
-        self.verdicts: Counter[str] = Counter()
-        self.places: Counter[tuple[str, ...]] = Counter()
-        self.firsts: dict[tuple[str, ...], PastCall] = {}
-
-    @property
-    def found(self) -> int:
-        """The number of such calls."""
-        return self.verdicts[UNASKED]
-
-    def take(self, call: PastCall) -> None:
-        """Compare a call with the audit logs."""
-        verdict = self.asked.verdict(call)
-        self.verdicts[verdict] += 1
-        if verdict == UNASKED:
-            key = call.agent, call.session, call.way, call.tool
-            self.places[key] += 1
-            if len(self.firsts) < _MOST:
-                self.firsts.setdefault(key, call)
-
-    def show(self, *, as_json: bool) -> None:
-        """Print these calls by agent, session, way and tool, and the numbers of the others."""
-        for key, count in self.places.most_common():
-            agent, session, way, tool = redacted(key)
-            about: dict[str, Any] = {"agent": agent, "session": session, "way": way, "tool": tool, "unasked": count}
-            if (first := self.firsts.get(key)) is not None:
-                about |= {"first": when(first.at), **redacted({"cwd": first.cwd, "arguments": first.arguments})}
+        """Print the counts, those of each agent together, and the highest first."""
+        numbers = ("calls", *OUTCOMES)
+        table = []
+        for key, row in sorted(self._rows.items(), key=lambda item: (item[0][0], -item[1][1].total(), item[0])):
+            at, outcomes, uses = row
+            often = redacted({use: count for use, count in uses.most_common(20) if use})
+            first = datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds") if at else "-"
+            about = dict(zip(self._fields, redacted(key), strict=True))
+            about |= {"calls": outcomes.total(), **{name: outcomes[name] for name in OUTCOMES}, "first": first}
             if as_json:
-                output.data(about)
-            else:
-                output.line(f"unasked: {agent} {session} ({way}): {tool} {count}", style="bold red")
-                output.line(f"  first {about.get('first')}: {outcomes.shown(about.get('arguments', {}))}", cut=True)
-        if as_json:
-            output.data({"verdicts": dict(self.verdicts)})
-            return
-        others = sorted((verdict, count) for verdict, count in self.verdicts.items() if verdict != UNASKED)
-        rest = ", ".join(f"{verdict}: {count}" for verdict, count in others)
-        output.line(f"{output.many(self.found, 'call')} ran and no hook was asked{f' ({rest})' if rest else ''}")
+                output.data({**about, "with": often})
+            shown = [f"{use} {count}" for use, count in often.items()]
+            table.append([*map(str, about.values()), ", ".join(shown[:_SHOWN])])
+        if table and not as_json:
+            output.table((*self._fields, *numbers, "first", "most often with"), table, numbers=numbers)
 
 
 def use_of(arguments: dict[str, Any]) -> str:
@@ -196,31 +155,20 @@ def use_of(arguments: dict[str, Any]) -> str:
     return ""
 
 
-def when(at: float) -> str:
-    """Returns a time as text."""
-    return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds") if at else "-"
-
-
-def _show_call(call: PastCall, *, as_json: bool) -> None:
-    names = ("agent", "session", "way", "id", "tool", "cwd", "arguments", "outcome")
-    about = redacted({"at": when(call.at), **{name: getattr(call, name) for name in names}})
+def _conclude(past: History, verdicts: Counter[str] | None, *, as_json: bool) -> None:
+    """Print the verdicts about the calls, if there are any, and what was not read."""
     if as_json:
-        output.data(about)
-    else:
-        asked = f"{about['tool']} {outcomes.shown(about['arguments'])}"
-        output.line(f"{about['at']}  {call.agent}  {call.outcome:<9}  {asked}", cut=True)
-
-
-def _conclude(counts: Counts, *, as_json: bool) -> None:
-    unread = sum(counts.unread.values())
-    if as_json:
-        read = {"files": counts.files, "bytes": counts.bytes, "damaged": counts.damaged, "repeated": counts.repeated}
-        output.data({**read, "unread": dict(counts.unread)})
+        if verdicts is not None:
+            output.data({"verdicts": verdicts})
+        output.data({**past.counts, "unread": past.unread})
         return
-    if not counts.files:
+    if verdicts is not None:
+        rest = ", ".join(f"{verdict}: {count}" for verdict, count in sorted(verdicts.items()) if verdict != UNASKED)
+        found = output.many(verdicts[UNASKED], "call")
+        output.line(f"{found} ran and no hook was asked{f' ({rest})' if rest else ''}")
+    if not past.counts["files"]:
         output.error("no transcript was found: the agent has not run here, keeps none, or keeps them elsewhere")
-    if counts.damaged:
-        output.warn(f"{output.many(counts.damaged, 'damaged line')} left out")
-    if unread:
-        why = ", ".join(f"{reason}: {count}" for reason, count in counts.unread.items())
-        output.warn(f"{output.many(unread, 'file')} not read: {why}")
+    if past.counts["damaged"]:
+        output.warn(f"{output.many(past.counts['damaged'], 'damaged line')} left out")
+    for reason, count in past.unread.items():
+        output.warn(f"{output.many(count, 'file')} not read: {reason}")

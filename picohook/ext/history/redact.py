@@ -8,8 +8,9 @@ from typing import Any
 from ..guards import names
 
 HIDDEN = "[secret]"
-_NAMED = rf"[\w.-]*(?:{names.secret_name()})"
-_ASSIGNED = rf"(?i:(?<![a-z])(?P<name>{_NAMED}[\w-]*[\"']?\s*[:=]\s*[\"']?))(?P<value>[^\s\"'&;,]{{4,}})"
+_NAMED = rf"(?:{names.secret_name()})"
+# Nothing of a name is read but from the word on, and not much: otherwise a long text of digits and letters takes minutes.
+_ASSIGNED = rf"(?i:(?P<name>{_NAMED}[\w-]{{0,64}}[\"']?\s*[:=]\s*[\"']?))(?P<value>[^\s\"'&;,]{{4,}})"
 _SECRETS = re.compile("|".join((*names.secrets(), _ASSIGNED)))
 
 
@@ -25,4 +26,4 @@ def redacted(value: Any) -> Any:
 
 
 def _hides(name: str, value: Any) -> bool:
-    return isinstance(value, str) and bool(value) and re.fullmatch(f"(?i){_NAMED}", name) is not None
+    return isinstance(value, str) and bool(value) and re.fullmatch(rf"(?i)[\w.-]*{_NAMED}", name) is not None

@@ -143,10 +143,10 @@ def known(event: str) -> set[str]:
     return {*EDITS.get(event, ()), *NOTES, *_DECISIONS}
 
 
-def ignored(event: str, result: Mapping[str, Any]) -> list[str]:
-    """The fields of a result that have no meaning at this event."""
+def ignored(event: str, result: Mapping[str, Any]) -> tuple[list[str], set[str]]:
+    """The fields of a result that have no meaning at this event, and those that it may have."""
     fields = known(event)
-    return [name for name, value in result.items() if value is not None and name not in fields]
+    return [name for name, value in result.items() if value is not None and name not in fields], fields
 
 
 def require_known(event: str, result: Mapping[str, Any]) -> None:
@@ -154,12 +154,11 @@ def require_known(event: str, result: Mapping[str, Any]) -> None:
 
     An approval may have no unknown field at all, because a failure always denies there.
     """
-    fields = known(event)
+    unknown, fields = ignored(event, result)
     decides = [name for name in fields.difference(NOTES) if is_set(result.get(name))]
     if event == "pre_tool_execution" and decides == ["retry_feedback"]:
         raise ValueError("`retry_feedback` decides nothing without an `action`")
-    unknown = ignored(event, result) if fields else []
-    if unknown and (event == "approve_tool" or not decides):
+    if fields and unknown and (event == "approve_tool" or not decides):
         raise ValueError(f"`{unknown[0]}` decides nothing at {event}: the answer may have {', '.join(sorted(fields))}")
 
 

@@ -15,8 +15,8 @@ from ...errors import PicohookError
 from ...model.filters import Filter, exact
 from ...model.spec import Globs, HookSpec, OnFailure, Seconds, Settings
 from ...model.stages import STAGES
+from . import contract
 from .contract import EVENTS, RESULT, TOLD, VARIABLES
-from .spec import JcliSpec
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,6 +29,17 @@ BASH_TIMEOUT, LLM_TIMEOUT, LLM_RETRY = 10.0, 30.0, 1
 
 _KNOWN = (*TOLD, *EVENTS)
 _NATIVE = frozenset({"hooks", "defaults", "foreign"})
+
+
+class JcliSpec(HookSpec):
+    """The settings of a command in one of j-cli's own files."""
+
+    def make(self) -> Any:
+        from ...hooks.command import CommandHook  # reading a configuration does without
+
+        hook = CommandHook(self)
+        hook.contract = contract
+        return hook
 
 
 class _FilterTable(Settings):

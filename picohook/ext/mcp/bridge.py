@@ -22,9 +22,6 @@ from mcp.shared.inbound import (
     MCP_PROTOCOL_VERSION_HEADER,
     NAME_BEARING_METHODS,
     encode_header_value,
-    find_invalid_x_mcp_header,
-    mcp_param_headers,
-    x_mcp_header_map,
 )
 from mcp.shared.message import ClientMessageMetadata, SessionMessage
 from mcp_types import jsonrpc_message_adapter
@@ -48,8 +45,6 @@ READ_WAIT = 300.0
 """Seconds in which it has to send something while a request is open."""
 UNSENT = 1 << 18
 """Bytes that picohook may leave unread. Above that, the bridge stops reading from the remote server."""
-NOT_ALLOWED = (401, 403)
-"""The statuses of a server that wants to know who asks."""
 WAITING = 64
 """Lines that may wait to be passed on. Above that, the bridge stops reading."""
 
@@ -61,15 +56,12 @@ class Client(httpx2.AsyncClient):
         """Send a request. Returns the response, or one with the reason for its absence."""
         try:
             response = await super().send(request, **settings)
-            if "content-encoding" in response.headers:
-                await response.aclose()
-                return _failed(request, "its answer is compressed, which the request does not allow")
             kind = response.headers.get("content-type", "").lower()
             if kind.startswith("text/event-stream"):
                 return response
-            if (response.status_code in NOT_ALLOWED or response.is_server_error) and "json" not in kind:
+            if response.is_error and "json" not in kind:
                 await response.aclose()
-                return _failed(request, _refusal(response))
+                return _failed(request, f"it answered {response.status_code} {response.reason_phrase}".rstrip())
             return await _whole(response)
         except httpx2.TimeoutException:
             return _failed(request, "it did not answer in time")
@@ -81,25 +73,18 @@ async def _whole(response: httpx2.Response) -> httpx2.Response:
     """The response with all of its body."""
     body = bytearray()
     try:
-        async with aclosing(response.aiter_raw()) as parts:
+        async with aclosing(response.aiter_bytes()) as parts:
             async for part in parts:
                 body += part
                 if len(body) > MAX_LINE:
                     return _failed(response.request, f"its answer has more than {MAX_LINE} bytes")
     finally:
         await response.aclose()
-    kind = {
-        name: value for name, value in response.headers.items() if name not in {"content-length", "transfer-encoding"}
-    }
-    whole = httpx2.Response(response.status_code, headers=kind, content=bytes(body), request=response.request)
+    changed = {"content-length", "content-encoding", "transfer-encoding"}
+    headers = {name: value for name, value in response.headers.items() if name not in changed}
+    whole = httpx2.Response(response.status_code, headers=headers, content=bytes(body), request=response.request)
     whole.next_request = response.next_request
     return whole
-
-
-def _refusal(response: httpx2.Response) -> str:
-    """Describes a response without an MCP message by its status, with the way out."""
-    status = f"it answered {response.status_code} {response.reason_phrase}".rstrip()
-    return f"{status}: give it the --header that it asks for" if response.status_code in NOT_ALLOWED else status
 
 
 def _failed(request: httpx2.Request, why: str) -> httpx2.Response:
@@ -114,12 +99,10 @@ class Bridge:
         """Take the descriptors to read lines from and to write lines to."""
         self._open: set[int | str] = set()
         """The ids of requests that the server has not answered."""
-        self._methods: dict[int | str, str] = {}
-        """The methods of those whose answers say something about later requests."""
+        self._greeting: Any = None
+        """The id of the request `initialize`."""
         self._version = ""
         """The version of the older protocol that both sides use; empty before they have agreed."""
-        self._param_headers: dict[str, Mapping[tuple[str, ...], str]] = {}
-        """The arguments of tools that have to be in the headers too."""
         self._buffer = LineBuffer(MAX_LINE)
         self._lines_in, self._lines = anyio.create_memory_object_stream[bytes](math.inf)
         self._changed = anyio.Event()
@@ -144,11 +127,10 @@ class Bridge:
     async def run(self, url: str, headers: Mapping[str, str], *, read_wait: float = READ_WAIT) -> None:
         """Pass messages on until the client has ended and has all its answers. Raises whatever ends the connection before."""
         timeout = httpx2.Timeout(CONNECT_WAIT, read=read_wait)
-        own = {**headers, "accept-encoding": "identity"}
         try:
             with self._over:
                 async with (
-                    Client(headers=own, timeout=timeout) as http,
+                    Client(headers=headers, timeout=timeout) as http,
                     streamable_http_client(url, http_client=http, max_sse_event_size=MAX_LINE) as (answers, requests),
                     anyio.create_task_group() as tasks,
                 ):
@@ -200,39 +182,27 @@ class Bridge:
     def _note_request(self, message: Message) -> dict[str, str]:
         """Note the subject of a client's message. Returns the headers that go with it. Raises `ValueError`."""
         method, params, identity = message.get("method"), message.get("params", {}), message.get("id")
-        if method is None:
-            return self._headers_of_older()
         if method == "notifications/cancelled":
             self._close(params.get("requestId"))
-        elif identity is not None:
+        elif method is not None and identity is not None:
             self._open.add(identity)
-            if method in {"initialize", "tools/list"}:
-                self._methods[identity] = method
         version = meta_of(params).get(VERSION)
+        if method == "initialize":
+            self._greeting = identity
+            return {}
         if type(version) is not str:
-            return {} if method == "initialize" else self._headers_of_older()
+            return {MCP_PROTOCOL_VERSION_HEADER: self._version} if self._version else {}
         headers = {MCP_PROTOCOL_VERSION_HEADER: version, MCP_METHOD_HEADER: method}
         name = params.get(NAME_BEARING_METHODS.get(method, ""))
         if type(name) is str:
             headers[MCP_NAME_HEADER] = name
-        headers = {name: encode_header_value(value) for name, value in headers.items()}
-        if method == "tools/call" and type(name) is str:
-            headers |= mcp_param_headers(self._param_headers.get(name, {}), params.get("arguments") or {})
-        return headers
-
-    def _headers_of_older(self) -> dict[str, str]:
-        return {MCP_PROTOCOL_VERSION_HEADER: self._version} if self._version else {}
+        return {name: encode_header_value(value) for name, value in headers.items()}
 
     def _note_response(self, message: Message) -> None:
         identity, result = message.get("id"), message.get("result", {})
-        method = self._methods.pop(identity, "") if identity is not None else ""
         self._close(identity)
-        if method == "initialize" and type(version := result.get("protocolVersion")) is str:
+        if identity == self._greeting and type(version := result.get("protocolVersion")) is str:
             self._version = encode_header_value(version)
-        elif method == "tools/list" and type(tools := result.get("tools")) is list:
-            for tool in tools:
-                if type(tool) is dict and type(tool.get("name")) is str:
-                    self._param_headers[tool["name"]] = _param_headers(tool.get("inputSchema"))
 
     def _close(self, identity: Any) -> None:
         if type(identity) in {int, str} and identity in self._open:
@@ -245,11 +215,6 @@ def _typed(line: bytes, message: Message) -> Any:
     if type(message.get("id")) is float:
         raise ValueError("the id is not a whole number")
     return jsonrpc_message_adapter.validate_json(line, by_name=False)
-
-
-def _param_headers(schema: Any) -> Mapping[tuple[str, ...], str]:
-    """The arguments that this schema of a tool wants in headers."""
-    return {} if find_invalid_x_mcp_header(schema) else x_mcp_header_map(schema)
 
 
 async def _main(url: str, headers: Mapping[str, str]) -> None:

@@ -9,8 +9,7 @@ from ...calls.tool_call import DecidedCall, ended, not_run
 from ...model.payloads import ToolCall, ToolResult
 from ...protocol.codec import encode
 from ...wire import words
-from .held import Held
-from .input_rounds import is_repeat
+from .held import Held, note_hard_abort
 from .messages import (
     CALL,
     LONGEST_METHOD,
@@ -22,7 +21,6 @@ from .messages import (
     result_line,
     same_names,
 )
-from .model_question import note_hard_abort
 from .results import edited, made, shown
 
 if TYPE_CHECKING:
@@ -65,7 +63,7 @@ class HeldCall(Held):
         self._newer = VERSION in meta_of(params)
         self.call = ToolCall(
             meta=self._meta(),
-            context={"tool_name": params["name"], "mcp_server": shared.server},
+            context=shared.tools.context_of(params["name"]),
             tool=shared.tools.name_for_hooks(params["name"]),
             arguments=arguments or {},
             tool_call_id=self.id if type(self.id) is str else encode(self.id).decode(),
@@ -112,13 +110,9 @@ class HeldCall(Held):
                 decided, f"no hook answered the call of {own.tool}, which is not a tool of this server"
             )
         try:
-            if is_repeat(self._request["params"]) and (again := await self._take_answers()) is not None:
-                self._unasked(decided, "the model is asked again")
-                return again
             line, response = await self._forward(self._line if unchanged else self._edited_line(own), send)
             result, kind = shown(response), self._kind(response)
             if kind == "input_required":  # the client repeats the call with what the server wants to know
-                line = await self._shared.rounds.asked(line, response, self.call.meta)
                 self._unasked(decided, result)
                 return line
             if kind != "complete":
@@ -129,15 +123,6 @@ class HeldCall(Held):
         after = await decided.conclude(result)
         unchanged = decided.outcomes[-1].action == words.CONTINUE or after == result
         return line if unchanged else result_line(self.id, edited(response, result, after, newer=self._newer))
-
-    async def _take_answers(self) -> bytes | None:
-        """Ask hooks about the answers of a model in a repeated call. Returns a line for the client if it is to ask again."""
-        before = self._request["params"]
-        params, result = await self._shared.rounds.answered(before)
-        if params is not before:
-            self._request = {**self._request, "params": params}
-            self._line = line_of(self._request)
-        return None if result is None else result_line(self.id, result)
 
     def _unasked(self, decided: DecidedCall, result: str | ToolResult) -> ToolResult:
         """Emit the event of a call whose result hooks are not asked about. Returns the result."""

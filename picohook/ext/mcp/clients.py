@@ -1,4 +1,8 @@
-"""Puts `picohook mcp` before the servers in the configuration of an MCP client, and takes it away again."""
+"""Puts `picohook mcp` before the servers in the configuration of an MCP client, and takes it away again.
+
+The configuration is JSON, with or without comments. An edit replaces the text of single servers. All other bytes of the file
+stay, and the version before is kept beside it.
+"""
 
 from __future__ import annotations
 
@@ -6,31 +10,31 @@ import os
 import re
 import shutil
 import sys
-import urllib.error
-import urllib.request
-from http.client import HTTPException
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ...cli.settings_files import JsonText, Member, SettingsFile, decoded, understood
 from ...errors import PicohookError
-from . import remote
-from .client_files import ClientFile
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Mapping, Sequence
+    from typing import Self
 
-    from ...cli.settings_files import Member
-    from .client_files import Entry, New, Place
-
+BACKUP = ".before-picohook-mcp"
+TABLES = (
+    ("mcpServers",),
+    ("servers",),
+    ("mcp", "servers"),
+    ("context_servers",),
+    ("projects", "*", "mcpServers"),
+)
+"""The keys of the servers in JSON: of most clients; VS Code's mcp.json and settings; Zed; Claude Code, by project."""
+Entry = dict[str, Any]
+Place = tuple[str, ...]
+New = tuple[Entry, str]
+"""An entry, and its text."""
 URLS = ("url", "httpUrl", "serverUrl")
 """The keys under which clients have the URL of a server."""
-HEADERS = ("headers", "http_headers", "env_http_headers", "bearer_token_env_var")
-"""The keys under which they have headers. The last three are Codex's; two of them name variables of the environment."""
-SIGN_IN = ("oauth", "auth", "authProviderType", "headersHelper", "scopes", "oauth_resource")
-"""The keys with which a client signs in to a server by itself."""
-PROBE_WAIT = 5.0
-"""Seconds in which a remote server is to answer whether it can be reached without the client."""
-PING = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
 
 
 class Changes(NamedTuple):
@@ -41,62 +45,118 @@ class Changes(NamedTuple):
     """The servers that are not guarded, and why."""
 
 
-class _Remote(NamedTuple):
-    """A remote server of a client, in a common form."""
+class ClientFile:
+    """The configuration file of a client, and the servers in it."""
 
-    url: str
-    headers: dict[str, str]
-    """The server's headers, as the client has them."""
-    named: dict[str, str]
-    """The server's headers with a variable of the client's environment, such as `Bearer ${TOKEN}`."""
+    def __init__(self, file: SettingsFile, text: str) -> None:
+        """Take a text of a file. Raises `ValueError` if it cannot be read, and `PicohookError` if it has no servers."""
+        self.file = file
+        self.text = text
+        self._json = JsonText(text)
+        self.servers = tuple(self._servers())
+        if len({one.place for one in self.servers}) < len(self.servers):
+            raise ValueError("it has two servers of one name")
 
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """Read a file. Raises `PicohookError`."""
+        file = SettingsFile(path, BACKUP)
+        if file.data is None:
+            raise PicohookError(f"{path} cannot be read: there is no such file")
+        if path.suffix == ".toml":
+            way = "codex mcp add NAME -- picohook mcp --name NAME -- COMMAND"
+            raise PicohookError(f"{path} is not edited, because it is not JSON: Codex does this itself ({way})")
+        with understood(path, "JSON"):
+            return cls(file, file.data.decode())
 
-class _NotGuardedError(Exception):
-    """Says why a server cannot be guarded."""
+    def before(self) -> dict[Place, New]:
+        """The servers of the version before, by place: their entries and texts. Empty if it cannot be read."""
+        try:
+            was = ClientFile(self.file, (self.file.before or b"").decode())
+        except (ValueError, RecursionError, PicohookError):
+            return {}
+        return {one.place: (one.value, was.text[one.start : one.end]) for one in was.servers}
+
+    def text_of(self, server: Member, entry: Entry) -> str:
+        """The text of an entry in place of this server's."""
+        with understood(f"{self.file.path}: {server.name}", "JSON"):
+            decoded(self._json.plain[server.start : server.end])
+            return self._json.value_at(server.start, entry)
+
+    def with_texts(self, new: Mapping[Place, New]) -> str:
+        """The text of the file with these texts of servers, by their places."""
+        text = self.text
+        for server in sorted(self.servers, key=lambda one: one.start, reverse=True):
+            if server.place in new:
+                text = text[: server.start] + new[server.place][1] + text[server.end :]
+        return text
+
+    def replace(self, new: Mapping[Place, New], *, keep: str | None = None) -> None:
+        """Replace servers, by their places, with these entries and their texts. Keep a version before, if one is given.
+
+        Raises `PicohookError` if the file cannot be written.
+        """
+        text = self.with_texts(new)
+        before = self.file.before if keep is None else keep.encode()
+        same = keep is None and before == text.encode()  # the backup has nothing that the file does not have
+        self.file.write(text.encode(), None if same else before)
+
+    def _servers(self) -> Iterator[Member]:
+        tables = [one for *above, name in TABLES for one in self._json.members(above) if one.name == name]
+        tables = [table for table in tables if type(table.value) is dict]
+        if not tables:
+            places = ", ".join(".".join(keys) for keys in TABLES)
+            raise PicohookError(f"{self.file.path} has no servers of MCP (under {places})")
+        for table in tables:
+            yield from (one for one in self._json.members((), table.start, table.place) if type(one.value) is dict)
 
 
 def put_before(path: Path, options: Sequence[str]) -> Changes:
     """Put `picohook mcp` with these options before each server. Raises `PicohookError`."""
     file = ClientFile.read(path)
     new: dict[Place, New] = {}
-    left = dict.fromkeys(file.unreachable, "it is not in a table of its own: write it as [mcp_servers.NAME]")
-    open_ones = [server for server in file.servers if _unwrapped(server.value, toml=file.toml) is None]
-    for server in open_ones:
-        try:
-            entry = _wrapped(server, options, toml=file.toml)
-        except _NotGuardedError as error:
-            left[server.name] = str(error)
-        else:
+    left = {}
+    own = _picohook()
+    for server in file.servers:
+        entry = server.value
+        if _is_guarded(entry):
+            continue
+        if type(entry.get("command")) is str and type(entry.get("args", [])) is list:
+            before = [*own[1:], "mcp", *options, "--name", re.sub(r"[^\w.-]", "-", server.name), "--"]
+            entry = {**entry, "command": own[0], "args": [*before, entry["command"], *entry.get("args", [])]}
             new[server.place] = entry, file.text_of(server, entry)
+        elif any(key in entry for key in URLS):
+            left[server.name] = "it has a URL: write the command `picohook mcp --url URL` in its place"
+        else:
+            left[server.name] = "picohook does not see its command"
     if new:
-        file.replace(new, keep=file.with_texts(_undone(file)))
+        file.replace(new, keep=file.text if file.file.before is None else file.with_texts(_undone(file)))
     return Changes([place[-1] for place in new], left)
 
 
 def take_away(path: Path) -> list[str]:
-    """Take `picohook mcp` away from all servers. Returns their names. Raises `PicohookError`.
-
-    A server that was not changed since gets the text that it had.
-    """
+    """Take `picohook mcp` away from all servers. Returns their names. Raises `PicohookError`."""
     file = ClientFile.read(path)
-    new, before = _undone(file), file.before()
-    for server in file.servers:
-        own = _unwrapped(server.value, toml=file.toml)
-        if own is not None and server.place not in new and server.place not in before:
-            new[server.place] = own, file.text_of(server, own)
+    new = _undone(file)
     if new:
         file.replace(new)
     return [place[-1] for place in new]
 
 
 def _undone(file: ClientFile) -> dict[Place, New]:
-    """The servers to which `put_before` did this, without it. Those that were guarded by hand before are not among them."""
-    before = file.before()
-    undone = {}
+    """The servers without `picohook mcp`, each with the text that it had unless it was changed since.
+
+    Those that were guarded before `put_before` are not among them.
+    """
+    before, undone = file.before(), {}
     for server in file.servers:
-        own, was = _unwrapped(server.value, toml=file.toml), before.get(server.place)
-        if own is not None and was is not None and _unwrapped(was[0], toml=file.toml) is None:
-            undone[server.place] = was if _meaning(was[0]) == _meaning(own) else (own, file.text_of(server, own))
+        was, text = before.get(server.place, ({}, ""))
+        if not _is_guarded(server.value) or _is_guarded(was) or "--" not in server.value["args"][:-1]:
+            continue
+        command, *arguments = server.value["args"][server.value["args"].index("--") + 1 :]
+        own = {**server.value, "command": command, "args": arguments}
+        same = {"args": [], **was} == own
+        undone[server.place] = (was, text) if same else (own, file.text_of(server, own))
     return undone
 
 
@@ -109,148 +169,10 @@ def _picohook() -> list[str]:
     return [os.path.abspath(found)] if found else [sys.executable, "-P", "-m", "picohook"]
 
 
-# To put it there.
-
-
-def _wrapped(server: Member, options: Sequence[str], *, toml: bool) -> Entry:
-    """The entry with `picohook mcp`. Raises `_NotGuardedError`."""
-    entry = server.value
-    own = _picohook()
-    before = [*own[1:], "mcp", *options, "--name", re.sub(r"[^\w.-]", "-", server.name)]
-    command, arguments = entry.get("command"), entry.get("args", [])
-    if type(command) is dict and type(command.get("path")) is str:  # as older versions of Zed have it
-        inside = [command["path"], *(command.get("args") or [])]
-        return {**entry, "command": {**command, "path": own[0], "args": [*before, "--", *inside]}}
-    if type(command) is str and type(arguments) is list:
-        return {**entry, "command": own[0], "args": [*before, "--", command, *arguments]}
-    found = _remote_of(entry)
-    if found is None:
-        raise _NotGuardedError("picohook sees neither its command nor its URL")
-    _require_takeable(entry, found)
-    more: Entry = {"type": "stdio"} if "type" in entry else {}
-    more |= {"command": own[0], "args": [*before, "--url", found.url]}
-    variables = {}
-    for name, value in found.headers.items():
-        variable = remote.variable_of(name)
-        if variable in variables:
-            raise _NotGuardedError(f"two of its headers are {variable} in the environment")
-        variables[variable] = value
-        more["args"] += ["--header", name]
-    for name, value in found.named.items():
-        more["args"] += ["--header", f"{name}: {value}"]
-    if variables:
-        more["env"] = {**(entry.get("env") or {}), **variables}
-    if toml and found.named:  # Codex gives its servers only the variables that are named
-        more["env_vars"] = sorted({name for value in found.named.values() for name in remote.VARIABLE.findall(value)})
-    dropped = {"type", *URLS, *HEADERS}
-    return {name: value for name, value in entry.items() if name not in dropped} | more
-
-
-def _remote_of(entry: Entry) -> _Remote | None:
-    """The remote server of an entry; None if it is not one."""
-    url = next((entry[key] for key in URLS if type(entry.get(key)) is str), None)
-    if url is None:
-        return None
-    headers: dict[str, Any] = {}
-    for key in ("headers", "http_headers"):
-        headers |= entry.get(key) or {}
-    named = {name: f"${{{variable}}}" for name, variable in (entry.get("env_http_headers") or {}).items()}
-    if token := entry.get("bearer_token_env_var"):
-        named["Authorization"] = f"Bearer ${{{token}}}"
-    return _Remote(url, {name: str(value) for name, value in headers.items()}, named)
-
-
-def _require_takeable(entry: Entry, found: _Remote) -> None:
-    """Raise `_NotGuardedError` if `picohook mcp --url` cannot be in the client's place."""
-    for key in SIGN_IN:
-        if entry.get(key):
-            raise _NotGuardedError(f"the client signs in to it by itself ({key}), which picohook cannot")
-    if entry.get("type") == "sse" or ("type" not in entry and found.url.rstrip("/").endswith("/sse")):
-        raise _NotGuardedError("it speaks SSE, the older form of HTTP, and picohook speaks streamable HTTP only")
-    if "?" in found.url:
-        raise _NotGuardedError("its URL has a query, and others could see a secret in it on the command line")
-    with_variable = "${" in found.url
-    try:
-        remote.command(found.url, ())
-        if not with_variable:
-            remote.host_of(found.url)
-    except (PicohookError, ValueError) as error:
-        raise _NotGuardedError(f"its URL {error}" if isinstance(error, ValueError) else str(error)) from None
-    for name in (*found.headers, *found.named):
-        if not remote.HEADER.fullmatch(name):
-            raise _NotGuardedError(f"{name!r} is not the name of a header")
-    if not with_variable:
-        _require_open(found)
-
-
-def _require_open(found: _Remote) -> None:
-    """Ask the server, without any secret, whether it takes messages. Raises `_NotGuardedError` if it says no."""
-    kinds = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
-    request = urllib.request.Request(found.url, PING, kinds)  # noqa: S310 - `host_of` lets only HTTP through
-    try:
-        with urllib.request.urlopen(request, timeout=PROBE_WAIT):  # noqa: S310 - likewise
-            return
-    except urllib.error.HTTPError as error:
-        status = error.code
-        error.close()
-    except (OSError, HTTPException, ValueError):
-        return  # it may be started later
-    if status in {401, 403} and not found.headers and not found.named:
-        raise _NotGuardedError(
-            f"it answers {status} without a header, so the client signs in to it by itself, which picohook cannot"
-        )
-    if status in {404, 405}:
-        raise _NotGuardedError(f"it does not speak streamable HTTP there: it answers {status}")
-
-
-# To take it away.
-
-
-def _unwrapped(entry: Entry, *, toml: bool) -> Entry | None:
-    """The entry without `picohook mcp`; None if it does not have it."""
-    command, arguments = entry.get("command"), entry.get("args")
-    if type(command) is dict:
-        inside = _unwrapped({"command": command.get("path"), "args": command.get("args")}, toml=toml)
-        return inside and {**entry, "command": {**command, "path": inside["command"], "args": inside["args"]}}
-    if type(arguments) is not list or not all(type(one) is str for one in arguments) or "mcp" not in arguments[:4]:
-        return None
-    at = arguments.index("mcp")
-    program = [command, *arguments[:at]]
-    if Path(str(command)).name != "picohook" and program[-2:] != ["-m", "picohook"]:
-        return None
-    if "--" in arguments[:-1]:
-        own = arguments[arguments.index("--") + 1 :]
-        return {**entry, "command": own[0], "args": own[1:]}
-    if "--url" not in arguments[:-1]:
-        return None
-    return _unwrapped_remote(entry, arguments[arguments.index("--url") + 1 :], toml=toml)
-
-
-def _unwrapped_remote(entry: Entry, arguments: Sequence[str], *, toml: bool) -> Entry:
-    """The entry of a remote server, in the words that most clients have for it, or in Codex's."""
-    own = {name: value for name, value in entry.items() if name not in {"type", "command", "args", "env", "env_vars"}}
-    variables = dict(entry.get("env") or {})
-    headers, named = {}, {}
-    for option, text in zip(arguments[1::2], arguments[2::2], strict=False):
-        name, _, value = text.partition(": ")
-        if option == "--header" and value:
-            named[name] = value
-        elif option == "--header":
-            headers[name] = variables.pop(remote.variable_of(name), "")
-    if "type" in entry:
-        own["type"] = "http"
-    own["url"] = arguments[0]
-    own |= {"env": variables} if variables else {}
-    own |= {"http_headers" if toml else "headers": headers} if headers else {}
-    token = re.fullmatch(r"Bearer \$\{(\w+)\}", named.pop("Authorization", ""))
-    own |= {"bearer_token_env_var": token[1]} if token else {}
-    return own | ({"env_http_headers": {name: value[2:-1] for name, value in named.items()}} if named else {})
-
-
-def _meaning(entry: Entry) -> Any:
-    """Returns the meaning of an entry: two entries with the same meaning start the same server."""
-    found = _remote_of(entry)
-    if found is not None and "command" not in entry:
-        dropped = {"type", *URLS, *HEADERS}
-        return found, {name: value for name, value in entry.items() if name not in dropped}
-    return {**entry, "args": entry.get("args", [])}
+def _is_guarded(entry: Entry) -> bool:
+    """Whether a server has `picohook mcp` before it."""
+    arguments = entry.get("args")
+    if type(arguments) is not list or "mcp" not in arguments[:4]:
+        return False
+    program = [entry.get("command"), *arguments[: arguments.index("mcp")]]
+    return Path(str(program[0])).name == "picohook" or program[-2:] == ["-m", "picohook"]

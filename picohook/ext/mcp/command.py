@@ -45,7 +45,7 @@ def mcp(
             "--header",
             metavar="'NAME: VALUE'",
             help="A header for the remote server, such as 'Authorization: Bearer ${TOKEN}'. Its secret comes from the "
-            "environment. A NAME alone takes its whole value from PICOHOOK_HEADER_NAME. Can be given more than once.",
+            "environment. Can be given more than once.",
         ),
     ] = None,
     config: Named = None,
@@ -89,7 +89,7 @@ def mcp(
         typer.Option(
             "--init",
             metavar="CLIENT.json",
-            help="Put picohook mcp, with these options, before every server in this configuration of a client, JSON or TOML.",
+            help="Put picohook mcp, with these options, before every server in this configuration of a client.",
         ),
     ] = None,
     undo: Annotated[

@@ -1,27 +1,24 @@
-"""Requests, and later their answers, that are held while hooks decide: questions to a model, and answers to such questions."""
+"""Requests, and later their answers, that are held while hooks decide."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import anyio
 import anyio.lowlevel
 
-from ...errors import PicohookError
+from ...calls.abort import HardAbortError
 from ...model.payloads import Meta
-from ...rpc.jsonrpc import REFUSED
-from .messages import Message, RefusedLineError, error_line, line_of, meta_of, result_line
-from .model_question import ModelQuestion, note_hard_abort
+from .messages import Message, RefusedLineError, meta_of
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Callable
 
     from ...sessions.base_session import BaseSession
     from ...transport.reactor import Promise, Reactor
     from .approval import ClientApprover
-    from .input_rounds import InputRounds
     from .tool_list import ToolList
 
 
@@ -35,14 +32,17 @@ class Shared:
     """The server's name to hooks."""
     tools: ToolList
     approver: ClientApprover | None
-    ask_client: Callable[[str, dict[str, Any]], Awaitable[Any]]
-    """Sends a request of picohook's own to the client. Returns its result, or None without one."""
-    rounds: InputRounds
 
     @cached_property
     def meta(self) -> Meta:
         """The meta of payloads. Its JSON is made once for all of them."""
         return Meta(agent_id=self.session.agent_id, session_key=self.session.id, source="mcp")
+
+
+def note_hard_abort(session: BaseSession, error: Exception) -> None:
+    """Note a hard abort. The proxy cannot end the agent, but it forwards no further requests that hooks decide on."""
+    if isinstance(error, HardAbortError) and session.host.ended_by is None:
+        session.host.ended_by = error.outcome
 
 
 def left(_: object) -> None:
@@ -105,58 +105,3 @@ class Held:
         meta = self._shared.meta
         trace = meta_of(self._request["params"]).get("traceparent")
         return meta.model_copy(update={"traceparent": trace}) if trace and type(trace) is str else meta
-
-
-class HeldSampling(Held):
-    """A question of an older server to the client's model."""
-
-    def __init__(self, shared: Shared, line: bytes, request: Message) -> None:
-        """Take the line of a request. Raises `RefusedLineError`."""
-        super().__init__(shared, line, request)
-        try:
-            self._question = ModelQuestion(shared.session, shared.server, request.get("params", {}), self._meta())
-        except ValueError as error:
-            raise RefusedLineError(str(error), asks=self.id) from None
-
-    async def run(self, send: Callable[[bytes], None]) -> bytes:
-        """Ask the hooks, `send` the question to the client, and ask them about the answer. Returns the line for the server.
-
-        Raises `RefusedLineError` if the client's answer cannot be shown to hooks.
-        """
-        question, line, answer = self._question, b"", None
-        try:
-            await question.ask()
-            if question.result is None:
-                line, response = await self._forward(self._edited_line(), send)
-                if "error" in response:
-                    question.close()
-                    return line
-                answer = response["result"]
-                await question.conclude(answer)
-            while question.result is None:
-                line = b""
-                await question.conclude(await self._shared.ask_client(self._request["method"], question.params))
-        except PicohookError as error:
-            note_hard_abort(self._session, error)
-            return error_line(self.id, f"a hook refused the question to the model: {error}", REFUSED)
-        except ValueError as error:
-            raise RefusedLineError(str(error)) from None
-        return line if line and question.result is answer else result_line(self.id, question.result)
-
-    def _edited_line(self) -> bytes:
-        """The line for the client: the server's own, unless hooks edited the question."""
-        params = self._question.params
-        return self._line if params is self._request.get("params") else line_of({**self._request, "params": params})
-
-
-class HeldRepeat(Held):
-    """A request of a newer client, other than a tool call, that answers questions to the model."""
-
-    async def run(self, send: Callable[[bytes], None]) -> bytes:
-        """Ask the hooks about the answers, `send` the request, and ask them about its result. Raises `RefusedLineError`."""
-        rounds = self._shared.rounds
-        params, result = await rounds.answered(self._request["params"])
-        if result is not None:
-            return result_line(self.id, result)
-        line, response = await self._forward(line_of({**self._request, "params": params}), send)
-        return await rounds.asked(line, response, self._meta())

@@ -6,13 +6,10 @@ refused: a key that is there twice, or in another case, and a carriage return in
 
 from __future__ import annotations
 
-import json
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from ...errors import EncodeError
-from ...protocol.codec import ENDS, TooManyValuesError, decode_value, encode, envelope_of
-from ...protocol.lines import LineBuffer
+from ...protocol.codec import ENDS, decode_value, encode, envelope_of
 from ...rpc.jsonrpc import INVALID_REQUEST, RpcError, error_response
 
 if TYPE_CHECKING:
@@ -58,8 +55,9 @@ class RefusedLineError(ValueError):
         """The id of the response on it; None if it is no response."""
 
     @classmethod
-    def unread(cls, beginning: bytes, end: bytes, why: str) -> RefusedLineError:
+    def unread(cls, line: bytes | LongLine, why: str) -> RefusedLineError:
         """The error for a line that is not decoded. Its first and last bytes show whose answer it is."""
+        beginning, end = line if isinstance(line, LongLine) else (line[:ENDS], line[-ENDS:])
         identity, is_request = envelope_of(beginning, end)
         return cls(why, asks=identity) if is_request else cls(why, answers=identity)
 
@@ -67,17 +65,16 @@ class RefusedLineError(ValueError):
 def read(line: bytes) -> dict[str, Any]:
     """The message on a line. Raises `RefusedLineError`."""
     if line.find(b"\r", 0, -1) >= 0:
-        raise _refused(line, "it has a carriage return inside")
+        raise RefusedLineError.unread(line, "it has a carriage return inside")
     try:
         value = decode_value(line)
-    except TooManyValuesError as error:
-        raise RefusedLineError.unread(line[:ENDS], line[-ENDS:], str(error)) from None
     except ValueError as error:
-        raise _refused(line, str(error)) from None
+        raise RefusedLineError.unread(line, str(error)) from None
     if type(value) is not dict:
         raise RefusedLineError("it is a batch" if type(value) is list else "it is not an object")
     if why := same_names(value, _ENVELOPE) or _flaw(value):
-        raise _refused(line, why)
+        identity = usable_id(value.get("id"))
+        raise RefusedLineError(why, asks=identity) if "method" in value else RefusedLineError(why, answers=identity)
     return value
 
 
@@ -93,25 +90,9 @@ def read_mended(line: bytes) -> tuple[bytes, dict[str, Any]]:
         return mended, message
 
 
-def _refused(line: bytes, why: str) -> RefusedLineError:
-    """The error for a line, with the id of the request that waits for an answer, if a more lenient decoder finds one."""
-    if not SHORTEST <= len(line) <= MOST_READ_AGAIN:
-        return RefusedLineError.unread(line[:ENDS], line[-ENDS:], why)
-    try:
-        value = json.loads(line)
-        identity = usable_id(value.get("id")) if type(value) is dict else None
-        encode(identity)
-    except (ValueError, RecursionError, EncodeError):
-        return RefusedLineError(why)
-    if type(value) is dict and "method" in value:
-        return RefusedLineError(why, asks=identity)
-    return RefusedLineError(why, answers=identity)
-
-
 _ESCAPE = re.compile(rb"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|u([dD][89a-fA-F])..|.)", re.DOTALL)
-MOST_MENDED, MOST_READ_AGAIN = 1 << 20, 1 << 16
-"""The most bytes of a line in which halves of surrogate pairs are replaced, and of one that is read leniently for its id."""
-SHORTEST = len('{"id":1,"error":0}')
+MOST_MENDED = 1 << 20
+"""The most bytes of a line in which halves of surrogate pairs are replaced."""
 
 
 def _mended(escape: re.Match[bytes]) -> bytes:
@@ -168,17 +149,18 @@ def same_names(value: dict[str, Any], names: frozenset[str]) -> str:
 
 
 def require_allowed(message: Message, refused: Collection[str]) -> None:
-    """Raise `RefusedLineError` if a message of the server asks the client for one of these methods, in either era."""
-    methods = [message.get("method")]
-    result = message.get("result")
+    """Raise `RefusedLineError` if a message of the server asks the client for one of these methods, in either era.
+
+    A question to the model in a result is always refused: hooks do not see it.
+    """
+    method, result = message.get("method"), message.get("result")
+    if method in refused:
+        raise RefusedLineError(f"the server asks for {method}, which is refused here", asks=message.get("id"))
     if type(result) is dict and type(requests := result.get("inputRequests")) is dict:
-        methods += [one.get("method") for one in requests.values() if type(one) is dict]
-    for method in methods:
-        if method in refused:
-            why, identity = f"the server asks for {method}, which is refused here", message.get("id")
-            raise (
-                RefusedLineError(why, asks=identity) if "method" in message else RefusedLineError(why, answers=identity)
-            )
+        for method in (one.get("method") for one in requests.values() if type(one) is dict):
+            if method in (*refused, ASKS["sampling"]):
+                why = f"the server asks for {method} in a result, which is refused here"
+                raise RefusedLineError(why, answers=message.get("id"))
 
 
 def line_of(value: dict[str, Any]) -> bytes:
@@ -208,40 +190,28 @@ class Lines:
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
-        self._buffer = LineBuffer(limit)
-        self._long: LongLine | None = None
-        """The ends of the unfinished line, if it is too long already."""
-
-    @property
-    def pending(self) -> int:
-        """The number of bytes of an unfinished line that are kept."""
-        return self._buffer.pending if self._long is None else len(self._long.end)
+        self.pending = 0
+        """The number of bytes of an unfinished line."""
+        self._parts: list[bytes] = []
+        """The parts of that line; its ends only, if it is too long already."""
 
     def feed(self, data: bytes) -> Sequence[bytes | LongLine]:
         """The lines that these bytes complete, without their newlines."""
-        if self._long is None and self._buffer.pending + len(data) <= self.limit:
-            return self._buffer.feed(data)  # as nearly always
+        if not self.pending and data.endswith(b"\n") and len(data) <= self.limit:
+            return data[:-1].split(b"\n")  # whole lines, as nearly always
         made: list[bytes | LongLine] = []
         *lines, rest = data.split(b"\n")
         for line in lines:
             self._keep(line)
-            if self._long is None:
-                made += self._buffer.feed(b"\n")
-            else:
-                made.append(self._long)
-                self._long = None
+            whole = b"".join(self._parts)
+            made.append(whole if self.pending <= self.limit else LongLine(whole[:ENDS], whole[-ENDS:]))
+            self.pending, self._parts = 0, []
         self._keep(rest)
         return made
 
     def _keep(self, part: bytes) -> None:
-        if self._long is not None:
-            self._long = LongLine(self._long.beginning, (self._long.end + part)[-ENDS:])
-            return
-        begun = self._buffer.tail
-        if self._buffer.pending + len(part) <= self.limit:
-            if part:
-                self._buffer.feed(part)
-            return
-        kept = b"" if begun is None else begun.getvalue()
-        self._buffer.tail = None
-        self._long = LongLine((kept[:ENDS] + part)[:ENDS], (kept[-ENDS:] + part)[-ENDS:])
+        self.pending += len(part)
+        self._parts.append(part)
+        if self.pending > max(self.limit, 2 * ENDS):
+            whole = b"".join(self._parts)
+            self._parts = [whole[:ENDS], whole[-ENDS:]]

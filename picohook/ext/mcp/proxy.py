@@ -19,9 +19,9 @@ from ...rpc.stream import Stream
 from ...transport.event_loop import current_reactor
 from ...wire.words import MAX_LINE
 from .call import HeldCall
-from .held import HeldRepeat, HeldSampling, Shared, left
-from .input_rounds import InputRounds, asks_model, is_repeat
+from .held import Shared, left
 from .messages import Lines, LongLine, RefusedLineError, error_line, line_of, read_mended, require_allowed, usable_id
+from .sampling import HeldSampling
 from .tool_list import Pins, ToolList
 
 if TYPE_CHECKING:
@@ -60,8 +60,6 @@ class _Side:
         """The methods of this side's requests that have no answer, by id."""
         self.held: dict[Any, Held] = {}
         """This side's requests that hooks decide on, by id, until they are answered."""
-        self.cancelled: dict[Any, None] = {}
-        """The ids of its last requests that it cancelled. The other side may still answer them."""
         self.alone = True
         """Whether the line that it sent now came alone. Lines that come together are written together."""
         self._lines = Lines(proxy.max_line)
@@ -89,13 +87,6 @@ class _Side:
         if self._lines.pending and not self.ended:
             self._proxy.warn(self, f"it was not finished: {self._lines.pending} bytes")
         self.end()
-
-    def forget(self, identity: Any) -> None:
-        """Expect no answer to this request, because it was cancelled."""
-        if self.asked.pop(identity, None) is not None:
-            self.cancelled[identity] = None
-            if len(self.cancelled) > MOST_OPEN:
-                del self.cancelled[next(iter(self.cancelled))]
 
     def end(self) -> None:
         """Accept no more lines from it."""
@@ -136,8 +127,8 @@ class Proxy:
         self._changed = anyio.Event()
         self._held = 0
         self._tools = ToolList(session, name, pins or Pins(), log)
-        self._results = 0
-        """The number of results that hooks are asked about although they were not asked about the requests."""
+        self._lists = 0
+        """The number of lists of tools that hooks are asked about."""
         self._questions: dict[Any, Promise] = {}
         """The answers to the proxy's own requests to the client."""
         self._waiting: deque[tuple[Held, _Side, _Side]] = deque()
@@ -146,9 +137,7 @@ class Proxy:
         """The condition that idle tasks wait for, as `Reactor.settle` takes it."""
         self._due: list[tuple[Promise, Any]] = []
         """The work to settle when all lines that were read now are taken."""
-        self._shared = Shared(
-            self._reactor, session, name, self._tools, approver, self.ask_client, InputRounds(session, name)
-        )
+        self._shared = Shared(self._reactor, session, name, self._tools, approver)
         if approver is not None:
             approver.session, approver.ask = session, self.ask_client
         self.client = _Side("the client", client, self)
@@ -169,7 +158,7 @@ class Proxy:
                 for call in self.client.held.values():
                     if not call.answered:
                         call.cancel()
-                await self._until(lambda: self.client.stream.broken or not (self.client.held or self._results))
+                await self._until(lambda: self.client.stream.broken or not (self.client.held or self._lists))
                 await self.client.stream.emptied()
                 self._tasks.cancel_scope.cancel()
         finally:
@@ -217,9 +206,9 @@ class Proxy:
         receiver = self.server if sender is self.client else self.client
         try:
             if isinstance(line, LongLine):
-                raise RefusedLineError.unread(*line, f"it has more than {self.max_line} bytes")
+                raise RefusedLineError.unread(line, f"it has more than {self.max_line} bytes")
             own, message = read_mended(line)  # if hooks decide, `own` is forwarded: it is what they are asked about
-            if self._refused and sender is self.server:
+            if sender is self.server:
                 require_allowed(message, self._refused)
             method = message.get("method")
             held = receiver.held.get(message.get("id")) if method is None else None
@@ -228,8 +217,6 @@ class Proxy:
                 self._weigh(held, len(line))
             elif method == ("tools/call" if sender is self.client else "sampling/createMessage"):
                 self._hold(HeldCall if sender is self.client else HeldSampling, own, message, sender, receiver)
-            elif sender is self.client and is_repeat(message.get("params")):
-                self._hold(HeldRepeat, own, message, sender, receiver)
             else:
                 self._pass(line, own, message, sender, receiver)
         except RefusedLineError as error:
@@ -250,12 +237,11 @@ class Proxy:
         elif identity is not None:
             method = receiver.asked.pop(identity, None)
             if method is None:
-                if receiver.cancelled.pop(identity, receiver) is None:
-                    return  # it was cancelled, and nothing waits for it
-                raise RefusedLineError("it answers no request")
-            if receiver is self.client and (method == "tools/list" or asks_model(message.get("result"))):
-                self._results += 1
-                self._tasks.start_soon(self._result, method, own + b"\n", message)
+                self._log.info("an answer of MCP that nothing waits for was dropped", side=sender.name)
+                return
+            if receiver is self.client and method == "tools/list":
+                self._lists += 1
+                self._tasks.start_soon(self._filter, own + b"\n", message)
                 return
         receiver.stream.send(line + b"\n", at_once=sender.alone)
         self.check()
@@ -301,7 +287,6 @@ class Proxy:
         except anyio.get_cancelled_exc_class():
             cancelled = {"method": "notifications/cancelled", "params": {"requestId": identity}}
             self.client.send(line_of({"jsonrpc": "2.0", **cancelled}))
-            self.server.cancelled[identity] = None  # as if it were the server's
             raise
         finally:
             self._questions.pop(identity, None)
@@ -366,15 +351,11 @@ class Proxy:
             self.balance()
             self.check()
 
-    async def _result(self, method: str, line: bytes, response: Message) -> None:
-        if method == "tools/list":
-            answer = self._tools.filter(line, response)
-        else:
-            answer = self._shared.rounds.asked(line, response, self._shared.meta)
+    async def _filter(self, line: bytes, response: Message) -> None:
         try:
-            self.client.send(await self._made(response["id"], answer, self.server))
+            self.client.send(await self._made(response["id"], self._tools.filter(line, response), self.server))
         finally:
-            self._results -= 1
+            self._lists -= 1
             self.balance()
             self.check()
 
@@ -394,7 +375,7 @@ class Proxy:
         identity = usable_id(message.get("params", {}).get("requestId"))
         if identity is None:
             return False
-        sender.forget(identity)
+        sender.asked.pop(identity, None)
         call = sender.held.pop(identity, None)
         if call is None:
             return False

@@ -14,7 +14,7 @@ from ...wire.extras import needs
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-HEADER = re.compile(r"([!#$%&'*+.^`|~\w-]+)(?::\s*(.*\$\{\w+\}.*))?", re.ASCII)
+HEADER = re.compile(r"([!#$%&'*+.^`|~\w-]+):\s*(.*\$\{\w+\}.*)", re.ASCII)
 VARIABLE = re.compile(r"\$\{(\w+)\}", re.ASCII)
 
 
@@ -42,13 +42,8 @@ def host_of(url: str) -> str:
     return host
 
 
-def variable_of(header: str) -> str:
-    """The variable of the environment that has the value of a header which is given by its name alone."""
-    return "PICOHOOK_HEADER_" + re.sub(r"\W", "_", header.upper(), flags=re.ASCII)
-
-
 def headers_of(lines: Sequence[str], environ: Mapping[str, str]) -> dict[str, str]:
-    """The headers in texts such as `Authorization: Bearer ${TOKEN}` or `X-Key`, with the values of the environment.
+    """The headers in texts such as `Authorization: Bearer ${TOKEN}`, with the values of the environment.
 
     Raises `ValueError`, and does not repeat what may be a secret.
     """
@@ -59,9 +54,8 @@ def headers_of(lines: Sequence[str], environ: Mapping[str, str]) -> dict[str, st
             raise ValueError(
                 "must be 'NAME: VALUE' with a variable of the environment in it, such as 'Authorization: Bearer ${TOKEN}'"
             )
-        value = found[2] or f"${{{variable_of(found[1])}}}"
-        for name in VARIABLE.findall(value):
+        for name in VARIABLE.findall(found[2]):
             if not environ.get(name):
                 raise ValueError(f"names ${{{name}}}, and the environment has no such variable")
-        headers[found[1]] = VARIABLE.sub(lambda one: environ[one[1]], value)
+        headers[found[1]] = VARIABLE.sub(lambda one: environ[one[1]], found[2])
     return headers

@@ -14,7 +14,7 @@ import anyio.to_thread
 from ...errors import HookCrashedError, PicohookError
 from ...model.spec import HookSpec
 from ...observe.log import Log
-from ...process.child import START_WAIT, Child, SpawnDelayedError
+from ...process.child import START_WAIT, Child
 from ...process.plan import plan
 from ...process.spawn import ProcessServices
 from ...sessions.session import Session
@@ -64,7 +64,7 @@ async def serve_mcp(
         )
     except TimeoutError:
         raise PicohookError(f"the MCP server {name} was not started in time") from None
-    except (HookCrashedError, SpawnDelayedError) as error:
+    except HookCrashedError as error:
         raise PicohookError(f"the MCP server {name} {error}") from None
     session = Session(host, f"mcp-{uuid.uuid4().hex}", hooks=() if approver is None else (approver,))
     proxy = Proxy(

@@ -26,6 +26,8 @@ Changed: TypeAlias = Literal["warn", "deny"]
 """The treatment of a tool that has changed since it was pinned."""
 LIST = frozenset({"tools", "nextCursor"})
 TOOL = frozenset({"name", "description", "inputSchema"})
+HINTS = frozenset({"readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"})
+"""The annotations of a tool that hooks see at its calls."""
 
 
 @dataclass
@@ -64,6 +66,8 @@ class ToolList:
         """The tools that the client does not see, and why it may not call them."""
         self._added: set[str] = set()
         """The tools that hooks added."""
+        self._hints: dict[str, dict[str, bool]] = {}
+        """What the server says about its tools in annotations. A tool that does not match its pin has none."""
 
     def name_for_hooks(self, tool: str) -> str:
         """The name of a tool as hooks see it: their own name for a tool that they added."""
@@ -72,6 +76,11 @@ class ToolList:
     def why_hidden(self, tool: str) -> str:
         """The reason why the client may not call a tool; empty if it may."""
         return self._hidden.get(tool, "")
+
+    def context_of(self, tool: str) -> dict[str, Any]:
+        """The context of a call: the tool's plain name, its server, and its annotations."""
+        hints = {"mcp_annotations": self._hints[tool]} if tool in self._hints else {}
+        return {"tool_name": tool, "mcp_server": self._server, **hints}
 
     async def filter(self, line: bytes, response: Message) -> bytes:
         """The line for the client. Raises `RefusedLineError`."""
@@ -93,6 +102,9 @@ class ToolList:
     async def _without_changed(self, tools: dict[str, Tool]) -> dict[str, Tool]:
         """Returns the tools that match their pins; all tools if changed ones may pass."""
         new, changed = self._pins.compare(list(tools.values()))
+        hints = {name: _hints(tool) for name, tool in tools.items()}
+        known = {name: told for name, told in hints.items() if told and name not in changed}
+        self._hints = {name: told for name, told in self._hints.items() if name not in tools} | known
         if new:
             await self._save()
         for name in (*new, *changed):
@@ -149,6 +161,12 @@ def _flaw(result: Any) -> str:
     if len({tool["name"] for tool in tools}) < len(tools):
         return "it has two tools of one name"
     return same_names(result, LIST) or next(filter(None, (same_names(tool, TOOL) for tool in tools)), "")
+
+
+def _hints(tool: Tool) -> dict[str, bool]:
+    annotations = tool.get("annotations")
+    told = annotations if type(annotations) is dict else {}
+    return {name: value for name, value in told.items() if name in HINTS and type(value) is bool}
 
 
 def function_of(name: str, tool: Tool) -> Tool:

@@ -7,7 +7,7 @@ from ...extension import Command, Extension, Lazy, Option
 extension = Extension(
     name="nats",
     public=("answers",),
-    kinds={"nats": Lazy("picohook.ext.nats.spec:NatsSpec")},
+    kinds={"nats": Lazy("picohook.ext.nats.settings:NatsSpec")},
     tables={"nats": Lazy("picohook.ext.nats.settings:NatsSettings")},
     commands={
         "worker": Command(Lazy("picohook.ext.nats.command:app"), "Serve hooks over NATS, to hosts on other machines."),

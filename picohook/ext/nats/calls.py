@@ -109,11 +109,6 @@ class Calls:
         """The number of calls that wait for an answer."""
         return len(self._pending)
 
-    def pending_token(self, request_id: object) -> Promise | None:
-        """The call with this number, if it waits for an answer."""
-        found: Promise | None = self._pending.get(request_id)  # type: ignore[call-overload]
-        return found
-
     @property
     def is_refused(self) -> bool:
         """Whether the server refused the inbox, or a question."""
@@ -244,9 +239,6 @@ class Calls:
     def _reply(self, promise: Promise, line: bytes) -> Reply | None:
         """The reply to a call in a message; None for progress."""
         message = decode(line)
-        if isinstance(message, tuple):
-            number, reply = message
-            return reply if number == promise.request else Reply(error="its answer has the id of another question")
         if isinstance(message, Response):
             if message.id != promise.request or type(message.id) is not int:
                 return Reply(error="its answer has the id of another question")

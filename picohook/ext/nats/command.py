@@ -8,11 +8,10 @@ import sys
 from typing import Annotated
 
 import anyio
-import anyio.abc
 import typer
 
 from ...cli import output
-from ...cli.command import KEYWORDS, App, Verbose, count, starts_hooks
+from ...cli.command import KEYWORDS, App, Verbose, starts_hooks
 from ...cli.configuration import Named, read
 from ...cli.host import garbage_collected_rarely, has_uvloop, host_of, reload_at_hangup
 from ...errors import PicohookError
@@ -34,7 +33,7 @@ def worker(
         int,
         typer.Option(
             metavar="N",
-            parser=count,
+            min=1,
             help="The most questions at the same time. It refuses others at once, and another worker gets them.",
         ),
     ] = MAX_IN_FLIGHT,
@@ -65,65 +64,23 @@ def worker(
 
 
 async def _serve(host: Host, settings: NatsSettings, max_in_flight: int) -> None:
+    log = Log()
+
+    def follow() -> None:
+        if connection_in(host.reloader.source.layers) != settings:
+            log.error("the table [nats] has changed: start a worker with the new one, and then end this one")
+
     async with host:
-        connection = _connect(settings)
-        async with anyio.create_task_group() as tasks:
-            serving = _Serving(host, connection, max_in_flight, tasks)
-            loop = asyncio.get_running_loop()
-            for number in (signal.SIGINT, signal.SIGTERM):
-                loop.add_signal_handler(number, serving.end)
-            reload_at_hangup(host)
-            with garbage_collected_rarely():
-                await serving.ended.wait()
-
-
-class _Serving:
-    """Serves at the servers that the configuration names. A reload may change the servers.
-
-    It continues at the old ones until it is ready at the new ones, so each question finds a worker.
-    """
-
-    def __init__(self, host: Host, connection: NatsConnection, max_in_flight: int, tasks: anyio.abc.TaskGroup) -> None:
-        self.ended = anyio.Event()
-        self._host = host
-        self._settings = connection.settings
-        self._max_in_flight = max_in_flight
-        self._tasks = tasks
-        self._workers: list[NatsWorker] = []
-        self._log = Log()
-        tasks.start_soon(self._serve, connection)
-        host.on_mounted.add(self.follow)
-
-    def end(self) -> None:
-        self.ended.set()
-        for worker in self._workers:
-            worker.end()
-
-    def follow(self) -> None:
-        settings = connection_in(self._host.reloader.source.layers)
-        if settings is None:
-            self._log.error("the table [nats] is gone: the worker stays where it is", servers=self._settings.servers)
-        elif settings != self._settings and not self.ended.is_set():
-            self._settings = settings
-            self._tasks.start_soon(self._serve, _connect(settings))
-
-    async def _serve(self, connection: NatsConnection) -> None:
-        worker = NatsWorker(self._host, connection, max_in_flight=self._max_in_flight)
-        self._workers.append(worker)
-        if self.ended.is_set():
-            worker.end()
+        connection = NatsConnection(settings, current_reactor(), log)
+        worker = NatsWorker(host, connection, max_in_flight=max_in_flight)
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, worker.end)
+        host.on_mounted.add(follow)
+        reload_at_hangup(host)
         try:
-            await worker.serve(ready=functools.partial(self._take_over, worker))
+            with garbage_collected_rarely():
+                await worker.serve(ready=lambda: output.note(f"Serving over NATS: {', '.join(worker.hooks)}"))
         finally:
-            self._workers.remove(worker)
             with anyio.CancelScope(shield=True):
                 await connection.aclose()
-
-    def _take_over(self, worker: NatsWorker) -> None:
-        for earlier in self._workers[: self._workers.index(worker)]:
-            earlier.end()
-        output.note(f"Serving over NATS: {', '.join(worker.hooks)}")
-
-
-def _connect(settings: NatsSettings) -> NatsConnection:
-    return NatsConnection(settings, current_reactor(), Log())

@@ -80,6 +80,8 @@ class NatsConnection:
         except ImportError:
             raise PicohookError(needs("NATS", "the package nats-py", "nats")) from None
         self.settings = settings
+        self.uses = 0
+        """The number of its users, which `Connections` counts."""
         self.state = CONNECTING
         self.last_error = ""
         """The reason why there is no connection, or the subject that the server last refused."""
@@ -339,38 +341,27 @@ class Connections:
     def __init__(self, host: HostServices) -> None:
         self._reactor = host.reactor
         self._log = host.log
-        self._open: dict[str, NatsConnection] = {}
-        self._uses: dict[NatsConnection, int] = {}
+        self._open: dict[NatsSettings, NatsConnection] = {}
 
     def of(self, settings: NatsSettings) -> NatsConnection:
         """The connection with these settings, which begins to connect now or is there already. `leave` ends the use.
 
         Raises `PicohookError` if nats-py is not installed.
         """
-        key = settings.model_dump_json()
-        if key not in self._open:
-            self._open[key] = NatsConnection(settings, self._reactor, self._log)
-        connection = self._open[key]
-        self._uses[connection] = self._uses.get(connection, 0) + 1
+        if settings not in self._open:
+            self._open[settings] = NatsConnection(settings, self._reactor, self._log)
+        connection = self._open[settings]
+        connection.uses += 1
         return connection
 
     async def leave(self, connection: NatsConnection) -> None:
         """End one use of a connection."""
-        uses = self._uses.get(connection, 0) - 1
-        if uses > 0:
-            self._uses[connection] = uses
-        elif self._uses.pop(connection, 0):
-            del self._open[connection.settings.model_dump_json()]
+        connection.uses -= 1
+        if not connection.uses and self._open.pop(connection.settings, None) is not None:
             await connection.aclose()
-
-    @property
-    def all(self) -> tuple[NatsConnection, ...]:
-        """The connections that are used."""
-        return tuple(self._open.values())
 
     async def aclose(self) -> None:
         """Close all connections."""
-        self._uses.clear()
         while self._open:
             await self._open.popitem()[1].aclose()
 

@@ -111,42 +111,39 @@ async def _connected(server: str, options: dict[str, Any], refused: list[str]) -
                 await client.close()
 
 
+def _found(server: str, about: str, wrong: str, right: str, hint: str, *, level: Level = Level.ERROR) -> Finding:
+    """The finding: what is wrong, or what is right if nothing is."""
+    return (
+        Finding(level, server, about, wrong, f"{hint}: {_PAGE}") if wrong else Finding(Level.OK, server, about, right)
+    )
+
+
 async def _encrypted(server: str) -> Finding:
     parts = urlsplit(server)
     try:
         info = await _greeting(parts.hostname or "", parts.port or 4222)
     except (OSError, TimeoutError, ValueError) as error:
-        hint = "start it, or correct `servers`"
-        return Finding(
-            Level.ERROR, server, "encryption", f"it cannot be reached: {str(error) or 'it says nothing'}", hint
-        )
-    if info.get("tls_required") or info.get("tls_available"):
-        return Finding(Level.OK, server, "encryption", "it demands TLS")
-    hint = f"give it a certificate, `tls` in its configuration: {_PAGE}"
-    return Finding(Level.ERROR, server, "encryption", "whoever sees the network reads questions and answers", hint)
+        why = f"it cannot be reached: {str(error) or 'it says nothing'}"
+        return Finding(Level.ERROR, server, "encryption", why, "start it, or correct `servers`")
+    encrypts = info.get("tls_required") or info.get("tls_available")
+    wrong = "" if encrypts else "whoever sees the network reads questions and answers"
+    return _found(server, "encryption", wrong, "it demands TLS", "give it a certificate, `tls` in its configuration")
 
 
 async def _anonymous(server: str, settings: NatsSettings) -> Finding:
-    context = tls_of(settings)
-    try:
+    context, wrong = tls_of(settings), ""
+    with contextlib.suppress(Exception):  # nats-py raises many kinds
         async with _connected(server, {} if context is None else {"tls": context}, []):
-            hint = f"give each host and each worker a key, `accounts` in its configuration: {_PAGE}"
-            return Finding(Level.ERROR, server, "anonymous", "anybody may connect, without a key", hint)
-    except Exception:  # nats-py raises many kinds
-        return Finding(Level.OK, server, "anonymous", "it refuses a client without a key")
+            wrong = "anybody may connect, without a key"
+    hint = "give each host and each worker a key, `accounts` in its configuration"
+    return _found(server, "anonymous", wrong, "it refuses a client without a key", hint)
 
 
 async def _permissions(server: str, settings: NatsSettings, serves: list[str]) -> Finding:
     """Try the acts that this key must not allow. None of them has an effect, even where the server allows it."""
     tenant, other = settings.tenant, f"doctor-{secrets.token_hex(4)}"
-    publish = [
-        "doctor.anything",
-        "$JS.API.INFO",
-        "$SRV.PING",
-        f"$KV.{other}.x",
-        subjects.rpc(tenant, other, "x", other),
-    ]
-    publish += [subjects.cancel(tenant, other, other)]
+    publish = ["doctor.anything", "$JS.API.INFO", "$SRV.PING", f"$KV.{other}.x"]
+    publish += [subjects.rpc(tenant, other, "x", other), subjects.cancel(tenant, other, other)]
     listen = [(">", ""), ("_INBOX.>", ""), (f"{subjects.inbox(other)}.>", "")]
     if serves:
         listen += [(subjects.rpc(tenant, name, "*", "*", "*"), "") for name in serves]
@@ -166,10 +163,9 @@ async def _permissions(server: str, settings: NatsSettings, serves: list[str]) -
     refusals = "\n".join(refused).lower()
     allowed = [what.replace(other, "*") for said, what in tried.items() if said.lower() not in refusals]
     whose = "a worker" if serves else "a host"
-    if not allowed:
-        return Finding(Level.OK, server, "permissions", f"the key may do nothing that {whose} does not have to")
-    hint = f"give it the permissions of {whose}: {_PAGE}"
-    return Finding(Level.ERROR, server, "permissions", f"the key may {', '.join(allowed)}", hint)
+    wrong = f"the key may {', '.join(allowed)}" if allowed else ""
+    right = f"the key may do nothing that {whose} does not have to"
+    return _found(server, "permissions", wrong, right, f"give it the permissions of {whose}")
 
 
 async def _answers(server: str, worker: NatsSettings, host: NatsSettings, hook: str) -> Finding:
@@ -189,19 +185,19 @@ async def _answers(server: str, worker: NatsSettings, host: NatsSettings, hook: 
                 pass
         await client.publish(elsewhere, b"")
         await flush_all(client, _WAIT)
+    wrong = "the worker may answer at every subject that a question names, such as another host's or a stream's"
     if any(elsewhere in why for why in refused):
-        return Finding(Level.OK, server, "answers", "the worker may answer hosts alone")
-    hint = f"take `allow_responses` out of the worker's permissions: {_PAGE}"
-    message = "the worker may answer at every subject that a question names, such as another host's or a stream's"
-    return Finding(Level.ERROR, server, "answers", message, hint)
+        wrong = ""
+    hint = "take `allow_responses` out of the worker's permissions"
+    return _found(server, "answers", wrong, "the worker may answer hosts alone", hint)
 
 
 async def _hanging(server: str, settings: NatsSettings) -> Finding:
-    if await anyio.to_thread.run_sync(partial(_hang, server, settings)):
-        hint = f"set `ping_interval` and `ping_max` in its configuration: {_PAGE}"
-        message = f"it keeps a connection that answers nothing for {_HANGS:g} s: workers that hang get questions"
-        return Finding(Level.WARNING, server, "hanging", message, hint)
-    return Finding(Level.OK, server, "hanging", f"it ends a connection that answers nothing for {_HANGS:g} s")
+    silent = f"a connection that answers nothing for {_HANGS:g} s"
+    hangs = await anyio.to_thread.run_sync(partial(_hang, server, settings))
+    wrong = f"it keeps {silent}: workers that hang get questions" if hangs else ""
+    hint = "set `ping_interval` and `ping_max` in its configuration"
+    return _found(server, "hanging", wrong, f"it ends {silent}", hint, level=Level.WARNING)
 
 
 def _hang(server: str, settings: NatsSettings) -> bool:
@@ -235,8 +231,7 @@ async def _route(route: str) -> Finding:
         return Finding(Level.NOTE, route, "cluster", f"it was not tried: {error}", "name the address of its routes")
     if not info.get("auth_required"):
         message += ", and needs no password"
-    hint = f"set `authorization` and `tls` with `verify` in `cluster`: {_PAGE}"
-    return Finding(Level.ERROR, route, "cluster", message, hint)
+    return _found(route, "cluster", message, "", "set `authorization` and `tls` with `verify` in `cluster`")
 
 
 async def _greeting(host: str, port: int, context: ssl.SSLContext | None = None) -> dict[str, object]:

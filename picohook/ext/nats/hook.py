@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ...model.stages import Stage
     from ...protocol.messages import Reply
     from .connection import NatsConnection
-    from .spec import NatsSpec
+    from .settings import NatsSpec
 
 SECOND_TRY = 0.05
 """Seconds before the second try if no worker was there: a worker that replaces another may not listen yet."""

@@ -1,15 +1,16 @@
-"""The table `[nats]`: the connection to NATS."""
+"""The table `[nats]`, which is the connection to NATS, and the settings of a hook that is served over it."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar
 from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator, model_validator
 
 from ...config.table import Table
-from ...model.spec import Settings
+from ...extension import Lazy
+from ...model.spec import HookSpec, OnFailure, Settings
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from ...projects.layers import Layers
 
 S = TypeVar("S", bound=Settings)
+HOOK: Lazy[Any] = Lazy("picohook.ext.nats.hook:NatsHook")
 
 
 class NatsTls(Settings):
@@ -66,6 +68,31 @@ class NatsSettings(Table):
     def apply(self, config: Config, _problems: Problems) -> Config:
         hooks = (hook.model_copy(update={"connection": self}) if hook.kind == "nats" else hook for hook in config.hooks)
         return replace(config, hooks=tuple(hooks))
+
+
+class NatsSpec(HookSpec):
+    """`nats = "NAME"`: workers serve the hook."""
+
+    SET_ELSEWHERE: ClassVar[dict[str, str]] = {**HookSpec.SET_ELSEWHERE, "connection": "it is the table [nats]"}
+
+    nats: str = Field(min_length=1, description="The name of a hook that workers serve over NATS.")
+    connection: NatsSettings = Field(
+        default_factory=NatsSettings, description="With nats: the connection; set by [nats]."
+    )
+    on_failure: OnFailure = Field(default=OnFailure.DENY, description="What its failure does to the call.")
+
+    @model_validator(mode="after")
+    def _observes_nothing(self) -> NatsSpec:
+        if self.observe:
+            raise ValueError("observes events, and a hook that is served over NATS gets none")
+        return self
+
+    @property
+    def kind(self) -> str:
+        return "nats"
+
+    def make(self) -> Any:
+        return HOOK.load()(self)
 
 
 def _with_paths(table: S, directory: Path, *names: str) -> S:

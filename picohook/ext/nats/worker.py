@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from ...engine.engine import Engine
     from ...model.decisions import Outcome
     from ...model.stages import Stage
-    from ...observe.log import Logger
     from .connection import Listening, NatsConnection
 
 MAX_IN_FLIGHT = 64
@@ -64,7 +63,6 @@ class NatsWorker:
         *,
         max_in_flight: int = MAX_IN_FLIGHT,
         grace: float = GRACE,
-        logger: Logger | None = None,
     ) -> None:
         """The host has to run. The worker closes neither the host nor the connection."""
         self._host = host
@@ -73,7 +71,7 @@ class NatsWorker:
         self._tenant = connection.settings.tenant
         self._max_in_flight = max_in_flight
         self._grace = grace
-        self._log = Log(logger)
+        self._log = Log()
         self.name = secrets.token_hex(4)
         """The worker's name in answers, and in the subject of questions to this worker alone."""
         self._ending = anyio.Event()
@@ -82,8 +80,6 @@ class NatsWorker:
         self._serving: dict[str, list[Listening]] = {}
         self._calls: dict[str, _Question] = {}
         """The questions that are being answered, by the subject of the answer."""
-        self.busy = 0
-        """Questions that were refused because too many were in flight."""
         self._logged = RateLimit(LOGGED, WINDOW)
         self.strange = 0
         """Questions that were ignored because their answers would go to others than the host that asked."""
@@ -182,7 +178,6 @@ class NatsWorker:
         elif message.reply in self._calls:
             return  # the question came twice
         elif len(self._calls) >= self._max_in_flight:
-            self.busy += 1
             about = f"{len(self._calls)} questions are in flight at this worker"
             self._connection.post(self._answer_subject(message), _error(decode(message.data), BUSY_CODE, about))
         else:

@@ -81,8 +81,8 @@ class OpenTelemetry(Listener):
     """Records spans and metrics with the global providers, unless others are given.
 
     With `operations`, turns, model calls and tool calls are spans, too. `provider` is the `gen_ai.provider.name` of agents and
-    models. With `guardrails`, the span of a hook is a `run_guardrail` span of the conventions' draft. `texts` adds the reasons
-    and errors of hooks to the spans; they may quote payloads. Raises `PicohookError` if OpenTelemetry is not installed.
+    models. With `guardrails`, the span of a hook is a `run_guardrail` span of the conventions' draft. Raises `PicohookError` if
+    OpenTelemetry is not installed.
     """
 
     def __init__(
@@ -93,7 +93,6 @@ class OpenTelemetry(Listener):
         operations: bool = True,
         provider: str = "",
         guardrails: bool = False,
-        texts: bool = False,
     ) -> None:
         try:
             from opentelemetry import context, metrics, trace  # an extra
@@ -103,7 +102,6 @@ class OpenTelemetry(Listener):
         self.operations = operations
         self.provider = provider
         self.guardrails = guardrails
-        self.texts = texts
         self.context = context
         self.trace = trace
         # Not the global propagator, which may have another format: the field has W3C's.
@@ -261,33 +259,27 @@ class Traced(Account[P]):
             attributes=attributes | ({"picohook.hook.retries": entry.retries} if entry.retries else {}),
             start_time=ended - int(entry.duration * 1e9),
         )
-        if telemetry.texts and entry.reason:
-            span.set_attribute("picohook.reason", _shown(entry.reason))
-            if telemetry.guardrails:
-                span.set_attribute("gen_ai.guardrail.verdict.reason", _shown(entry.reason))
         if entry.failure:
-            self._failed(span, entry.failure, entry.error or "")
+            self._failed(span, entry.failure)
         elif entry.error:
-            span.add_event("picohook.edit_refused", {"message": entry.error} if telemetry.texts else None)
+            span.add_event("picohook.edit_refused")
         span.end(ended)
 
     def concluded(self, outcome: Outcome[P]) -> None:
-        reason = _shown(outcome.reason) if self._telemetry.texts else ""
-        about = {"picohook.approved": outcome.approved, HOOK: outcome.hook, "picohook.reason": reason}
+        about = {"picohook.approved": outcome.approved, HOOK: outcome.hook}
         known = {name: value for name, value in about.items() if value not in (None, "")}
         self._span.set_attributes({ACTION: outcome.action, **known})
         self._end({ACTION: outcome.action})
 
     def abandoned(self, error: BaseException) -> None:
         kind = type(error).__qualname__
-        self._failed(self._span, kind, _shown(str(error)))
+        self._failed(self._span, kind)
         self._span.set_attribute(ERROR, kind)
         self._end({ERROR: kind})
 
-    def _failed(self, span: Span, kind: str, text: str) -> None:
-        texts = self._telemetry.texts
-        span.set_status(self._telemetry.trace.StatusCode.ERROR, text if texts else kind)
-        span.add_event("exception", {"exception.type": kind, **({"exception.message": text} if texts else {})})
+    def _failed(self, span: Span, kind: str) -> None:
+        span.set_status(self._telemetry.trace.StatusCode.ERROR, kind)
+        span.add_event("exception", {"exception.type": kind})
 
     def _end(self, attributes: dict[str, Any]) -> None:
         telemetry = self._telemetry
@@ -366,12 +358,8 @@ def _about(payload: Payload) -> dict[str, str]:
 
 
 def _short(text: str) -> str:
-    return _shown(text, LONGEST_ATTRIBUTE)
-
-
-def _shown(text: str, most: int = words.MAX_REASON) -> str:
     """A text, escaped for every exporter and cut to a limit."""
-    return escape(cut(text, most))
+    return escape(cut(text, LONGEST_ATTRIBUTE))
 
 
 class OtelPart(Part):

@@ -10,8 +10,8 @@ import anyio.to_thread
 
 from ...engine.part import Part
 from ...errors import HookError, Problem
+from ...hooks.base import TimeLimit
 from ...hooks.function import Functions
-from ...hooks.time_limit import TimeLimit
 from ...model.spec import Service
 from ...wire.extras import how_to_install
 from ...wire.text import escape

@@ -12,17 +12,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from ...engine.listener import Account, Listener
 from ...engine.part import Part
 from ...errors import EncodeError, PicohookError
-from ...hooks.base import DecidedHook
 from ...journal.writer import BackgroundWriter
 from ...model.decisions import Retry
 from ...model.payloads import Payload
-from ...model.spec import WholeModeSpec
 from ...observe.log import Log
 from ...protocol.codec import encode
 from ...wire.text import escape
 from ...wire.version import VERSION as PICOHOOK
 from ...wire.written_files import open_to_write
-from .format import SETTINGS, VERSION, decision_to_json, end_of
+from .format import VERSION, answer_of, end_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,7 +37,6 @@ if TYPE_CHECKING:
 
 P = TypeVar("P", bound=Payload)
 
-FAILED = "failed"
 BEGINNING = b'{"type":"record",'
 """The first bytes of every record."""
 
@@ -63,7 +60,6 @@ class Recorder(Listener):
         self._writer: BackgroundWriter | None = None
         self._logged = False
         self._chains = 0
-        self._known: dict[str, Hook] = {}
 
     @property
     def lost(self) -> int:
@@ -82,9 +78,7 @@ class Recorder(Listener):
         self._chains += 1
         return _ChainLines(self, self._chains, stage, payload)
 
-    def told(self, event: Event, hooks: Sequence[Hook]) -> None:
-        for hook in hooks:
-            self.know(hook)
+    def happened(self, event: Event, hooks: Sequence[Hook]) -> None:
         line: dict[str, Any] = {"event": event.kind, "payload": event.payload}
         meta = {name: value for name, value in event.meta.wire().items() if value}
         self.write("event", line | ({"meta": meta} if meta else {}) | {"hooks": [hook.name for hook in hooks]})
@@ -98,25 +92,10 @@ class Recorder(Listener):
         self._writer.close()
         self._log_failure(self._writer)
 
-    # For its chains.
-
-    def now(self) -> float:
-        """Seconds since the host started."""
-        return round(time.monotonic() - self._began, 6)
-
-    def write(self, kind: str, values: dict[str, Any], params: bytes | None = None, *, at: float | None = None) -> None:
+    def write(self, kind: str, values: dict[str, Any], params: bytes | None = None) -> None:
         """Write one line. `params` are encoded as JSON already."""
-        line = encode({"type": kind, "at": self.now() if at is None else at, **values})
+        line = encode({"type": kind, "at": round(time.monotonic() - self._began, 6), **values})
         self._put(line + b"\n" if params is None else b'%b,"params":%b}\n' % (line[:-1], params))
-
-    def know(self, hook: Hook) -> None:
-        """Write the line of a hook, unless it was written before."""
-        if self._known.get(hook.name) is hook or isinstance(hook, DecidedHook):
-            return
-        self._known[hook.name] = hook
-        settings = hook.spec.model_dump(mode="json", include=set(SETTINGS), exclude_defaults=True)
-        line = {"hook": hook.name, "runs": hook.spec.runs, "settings": settings}
-        self.write("hook", line | ({"whole_modes": True} if isinstance(hook.spec, WholeModeSpec) else {}))
 
     def _put(self, line: bytes) -> None:
         assert self._writer is not None
@@ -135,85 +114,56 @@ class _ChainLines(Account[P]):
     def __init__(self, recorder: Recorder, number: int, stage: Stage[P], payload: P) -> None:
         super().__init__(stage, payload)
         self._recorder = recorder
-        self._original = payload
-        """The payload without the marks of later listeners."""
-        self._of = {"chain": number}
-        self._at = recorder.now()
+        self._number = number
         self._resumed: dict[str, Any] = {}
         self._written: P | None = None
         """The payload whose params were written last."""
 
     def resumed(self, resumed: Resumed) -> None:
-        if resumed.hook:
-            self._resumed["said"] = {"hook": resumed.hook, **decision_to_json(resumed.decision)}
-        self._resumed["without"] = sorted(resumed.skip)
+        self._resumed = {"without": sorted(resumed.skip)}
 
     def asking(self, hook: Hook, encoded: Encoded[P]) -> None:
-        self._begin(encoded.params() if encoded.payload is self._original else None)
-        self._recorder.know(hook)
-        line = self._of | {"hook": hook.name} | ({"stands_in": True} if isinstance(hook, DecidedHook) else {})
-        self._recorder.write("ask", line, self._params(encoded))
+        self._write("ask", {"hook": hook.name}, encoded)
 
     def asked(self, hook: Hook, encoded: Encoded[P], asked: Asked[P]) -> None:
-        self._begin(encoded.params() if encoded.payload is self._original else None)
-        self._recorder.write("answer", self._of | _answer(hook, asked), self._params(asked.encoded))
+        del hook, encoded
+        self._write("answer", _answer(asked), asked.encoded)
 
     def would(self, hook: Hook, encoded: Encoded[P], asked: Asked[P]) -> None:
-        self._begin(None)
-        self._recorder.know(hook)
-        line = self._of | _answer(hook, asked)
-        if asked.entry.would == FAILED:
-            line["failed"] = FAILED
-        if asked.encoded.payload is not encoded.payload:
-            line["params"] = asked.encoded.payload.wire()
-        self._recorder.write("would", line)
+        del hook
+        self._write("would", _answer(asked), None if asked.encoded is encoded else asked.encoded)
 
     def concluded(self, outcome: Outcome[P]) -> None:
-        self._begin(None)
-        self._recorder.write("end", self._of | _without_defaults(end_of(outcome)))
+        self._write("end", end_of(outcome))
 
     def abandoned(self, error: BaseException) -> None:
         if self._written is not None:
-            self._recorder.write("abandoned", {**self._of, "why": type(error).__name__})
+            self._write("abandoned", {"why": type(error).__name__})
 
-    def _begin(self, params: bytes | None) -> None:
+    def _write(self, kind: str, values: dict[str, Any], encoded: Encoded[P] | None = None) -> None:
+        """Write a line, with the params of this payload unless they were written last. The first one comes after `begin`."""
+        params = None if encoded is None else encoded.params()
+        of = {"chain": self._number}
         if self._written is None:
-            params = encode(self._original.wire()) if params is None else params
-            self._recorder.write("begin", {**self._of, "stage": self.stage.name, **self._resumed}, params, at=self._at)
-            self._written = self._original
+            first = encode(self.payload.wire()) if encoded is None or encoded.payload is not self.payload else params
+            self._recorder.write("begin", of | {"stage": self.stage.name} | self._resumed, first)
+            self._written = self.payload
+        if encoded is not None and encoded.payload is not self._written:
+            self._written = encoded.payload
+        else:
+            params = None
+        self._recorder.write(kind, of | values, params)
 
-    def _params(self, encoded: Encoded[P]) -> bytes | None:
-        if encoded.payload is self._written:
-            return None
-        self._written = encoded.payload
-        return encoded.params()
 
-
-def _answer(hook: Hook, asked: Asked[Any]) -> dict[str, Any]:
-    """Returns an `AnswerLine` without its time, its chain and the params after it."""
-    entry, decision, answer = asked.entry, asked.decision, asked.answer
+def _answer(asked: Asked[Any]) -> dict[str, Any]:
+    """Returns the line of an answer without its time, its chain and the params after it."""
+    feedback = asked.decision.feedback if isinstance(asked.decision, Retry) else ""
+    result, answer = asked.result and asked.result.wire(), asked.answer
     try:
         encode(answer)
     except EncodeError:
-        answer = repr(answer)  # a Python function may return something without a JSON form
-    shown = {
-        "hook": hook.name,
-        "action": decision.action,
-        "seconds": round(entry.duration, 6),
-        "failed": entry.failure,
-        "error": entry.error,
-        "reason": decision.reason,
-        "feedback": decision.feedback if isinstance(decision, Retry) else "",
-        "notes": entry.notes.wire() if entry.notes is not None else None,
-        "result": None if asked.result is None else asked.result.wire(),
-        "retries": entry.retries,
-        "answer": answer,
-    }
-    return _without_defaults(shown)
-
-
-def _without_defaults(line: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in line.items() if value is False or value or name == "seconds"}
+        answer = repr(answer)  # a function may return something that has no JSON form
+    return answer_of(asked.entry, action=asked.decision.action, feedback=feedback, result=result, answer=answer)
 
 
 def open_record(path: str, beginning: bytes = BEGINNING, noun: str = "a record") -> int:
@@ -221,24 +171,22 @@ def open_record(path: str, beginning: bytes = BEGINNING, noun: str = "a record")
 
     Raises `PicohookError`.
     """
+    special = os.path.exists(path) and not os.path.isfile(path)
+    # A pipe is only written to: without a reader this is an error, and does not block the host's start for ever.
+    flags = os.O_WRONLY if special else os.O_RDWR | os.O_CREAT
     try:
-        special = os.path.exists(path) and not os.path.isfile(path)
-        # A pipe is only written to: without a reader this is an error, and does not block the host's start for ever.
-        flags = os.O_WRONLY if special else os.O_RDWR | os.O_CREAT
         descriptor = open_to_write(path, flags)
+        try:
+            if stat.S_ISREG(os.fstat(descriptor).st_mode):
+                _require_own(path, descriptor, beginning, noun)
+                os.fchmod(descriptor, 0o600)
+                os.ftruncate(descriptor, 0)
+            os.set_blocking(descriptor, True)
+        except BaseException:
+            os.close(descriptor)
+            raise
     except OSError as error:
-        raise _unwritable(path, error) from None
-    try:
-        if stat.S_ISREG(os.fstat(descriptor).st_mode):
-            _require_own(path, descriptor, beginning, noun)
-            os.fchmod(descriptor, 0o600)
-            os.ftruncate(descriptor, 0)
-        os.set_blocking(descriptor, True)
-    except BaseException as error:
-        os.close(descriptor)
-        if isinstance(error, OSError):
-            raise _unwritable(path, error) from None
-        raise
+        raise PicohookError(f"{escape(path)} cannot be written: {error.strerror}") from None
     return descriptor
 
 
@@ -250,10 +198,6 @@ def _require_own(path: str, descriptor: int, beginning: bytes, noun: str) -> Non
         raise PicohookError(f"{escape(path)} is being written by another host: name another file") from None
     if os.pread(descriptor, len(beginning), 0) not in {b"", beginning}:
         raise PicohookError(f"{escape(path)} exists, and is not {noun}: name another file")
-
-
-def _unwritable(path: str, error: OSError) -> PicohookError:
-    return PicohookError(f"{escape(path)} cannot be written: {error.strerror}")
 
 
 class RecordPart(Part):

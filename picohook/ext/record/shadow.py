@@ -1,43 +1,71 @@
-"""`mode = "shadow"`: a hook is asked beside the chain, in a process of its own, and decides nothing."""
+"""`mode = "shadow"`: a hook is asked beside the chain, in a process of its own, and decides nothing.
+
+The process is a hook on the SDK. Its handlers ask the hook on a host of that process. In a back-test, Python functions run so.
+"""
 
 from __future__ import annotations
 
-from collections import deque
+import asyncio
+import base64
+import os
+import pickle
+import signal
+import sys
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
 
-import anyio
-
-from ...engine.apply_decision import apply
-from ...errors import HookError
-from ...hooks.base import Hook, Question
+from ...engine.arrangement import Service
+from ...engine.chain import NEVER, Chain
+from ...engine.seat import Seat
+from ...errors import EncodeError, HookError
+from ...hooks.base import Hook
 from ...hooks.process import ProcessHook
-from ...model import failure_policy
-from ...model.decisions import CONTINUE, Asked
+from ...host import Host
+from ...model.encoded import CHANGED
+from ...model.spec import HookSpec
+from ...model.stages import STAGES
 from ...model.trail import TrailEntry
 from ...observe.rate_limit import RateLimit
+from ...sdk.app import HookApp
 from ...wire import words
-from .served import served
+from ..nats.answers import answer_of
+from ..vendors import dialogue
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ...blocking import BlockingHost
     from ...hooks.base import HookStatus, HostServices
-    from ...model.decisions import Decision
     from ...model.encoded import Encoded
     from ...model.events import Event
-    from ...model.spec import HookSpec
     from ...model.stages import Stage
+    from ...sdk.base import Call
 
 Mode = Literal["decides", "shadow"]
 
-AT_ONCE = 4
-"""Questions that are asked at the same time."""
-MOST_WAITING, MOST_BYTES = 64, 16 << 20
-"""Questions that may wait, and the bytes of their payloads."""
+MOST_OPEN, MOST_BYTES = 64, 16 << 20
+"""Questions that are asked at the same time, and the bytes of their payloads."""
 A_SECOND = 50
 """Questions in a second: so a shadow costs a host little, whatever it does."""
+REST = 1.0
+"""Seconds after a failure in which it is asked nothing."""
+PATIENCE = 60.0
+"""Seconds in which its process has to start, since it leaves the processor to others."""
 PENDING, FAILED, DROPPED = "pending", "failed", "dropped"
+_SPEC = "PICOHOOK_SERVED"
+_NICENESS = 10
+_START = f"import os; os.nice({{}}); from {__name__} import main; main()"
+_OUTSIDE: dict[str, Any] = {
+    "filter": None,
+    "after": (),
+    "fallback": None,
+    "guard": False,
+    "required": False,
+    "retry": 0,
+}
+"""Settings that the host of the process leaves to the host that starts it."""
+_ITS_OWN = ("name", "stages", "observe", "events", "respond", "may_edit", "dir")
 
 
 def apply_mode(hook: Hook, mode: Mode) -> Hook:
@@ -45,16 +73,8 @@ def apply_mode(hook: Hook, mode: Mode) -> Hook:
     return ShadowHook(hook.spec) if mode == "shadow" else hook
 
 
-class _Waiting(NamedTuple):
-    stage: Stage[Any]
-    encoded: Encoded[Any]
-    entry: TrailEntry
-    told: Callable[..., None] | None
-    size: int
-
-
 class ShadowHook(Hook):
-    """Asks a hook in a process of its own. What may wait is bounded, and what does not fit is dropped and counted."""
+    """Asks a hook in a process of its own. What is open at a time is bounded, and what does not fit is dropped and counted."""
 
     in_process = False
     takes_bytes = True
@@ -62,10 +82,16 @@ class ShadowHook(Hook):
 
     def __init__(self, spec: HookSpec) -> None:
         super().__init__(spec)
-        self._inner = ProcessHook(served(spec, quiet=True))
-        self._waiting: deque[_Waiting] = deque()
+        own = {name: getattr(spec, name) for name in _ITS_OWN}
+        process = served(spec.model_copy(update={"mode": "decides"}), quiet=True)
+        self._inner = ProcessHook(HookSpec.model_construct(**own, **process, hello_timeout=PATIENCE))
+        self._open: set[Service[None]] = set()
+        """The questions that have no answer yet."""
         self._bytes = 0
+        self._rests_until = 0.0
         self._pace = RateLimit(A_SECOND, 1.0)
+        self._dropped = TrailEntry(self.name, "", would=DROPPED)
+        """One entry for all of them, because most calls have it where there are many."""
 
     @property
     def parts(self) -> None:
@@ -73,18 +99,17 @@ class ShadowHook(Hook):
 
     def open(self, host: HostServices) -> None:
         self._host = host
-        self._wake = anyio.Event()
         verify = host.verify
         self._inner.open(
             replace(host, tap=None, notice=None, verify=None if verify is None else lambda _: verify(self.spec))
         )
 
     async def run(self) -> None:
-        async with anyio.create_task_group() as tasks:
-            for _ in range(AT_ONCE):
-                tasks.start_soon(self._work)
+        try:
             await self._inner.run()
-            tasks.cancel_scope.cancel()
+        finally:
+            for question in self._open:
+                question.cancel()
 
     def stop(self) -> None:
         self._inner.stop()
@@ -95,57 +120,96 @@ class ShadowHook(Hook):
     def status(self) -> HookStatus:
         return replace(self._inner.status(), stages=self.metrics.wire())
 
-    async def handle(self, _question: Question[Any]) -> Decision:
-        raise HookError("it is in shadow, and decides nothing", hook=self.name)
-
     def beside(self, stage: Stage[Any], encoded: Encoded[Any], told: Callable[..., None] | None) -> TrailEntry:
+        now, is_full = self._host.reactor.now(), len(self._open) >= MOST_OPEN or self._bytes > MOST_BYTES
+        if is_full or now < self._rests_until or not self._pace.take(now):
+            self.metrics.stages[stage.name].would[DROPPED] += 1
+            return self._dropped
         entry = TrailEntry(self.name, "", would=PENDING)
-        is_full = len(self._waiting) >= MOST_WAITING or self._bytes > MOST_BYTES
-        if is_full or not self._pace.take(self._host.reactor.now()):
-            return self._concluded(stage, entry, DROPPED)
         try:
             size = len(encoded.params())  # now: the caller may change the payload later
-        except Exception as error:
-            entry.error = failure_policy.describe(error)
+        except EncodeError as error:
+            entry.error = str(error)
             return self._concluded(stage, entry, FAILED)
-        self._waiting.append(_Waiting(stage, encoded, entry, told, size))
+        question = Service(partial(self._ask, stage, encoded, entry, told), partial(self._over, size))
+        self._open.add(question)
         self._bytes += size
-        self._wake.set()
+        question.start(self._host.reactor)
         return entry
+
+    def _over(self, size: int, question: Service[None]) -> None:
+        self._open.remove(question)
+        self._bytes -= size
 
     def _concluded(self, stage: Stage[Any], entry: TrailEntry, would: str) -> TrailEntry:
         entry.would = would
         self.metrics.stages[stage.name].would[would] += 1
         return entry
 
-    async def _work(self) -> None:
+    async def _ask(
+        self, stage: Stage[Any], encoded: Encoded[Any], entry: TrailEntry, told: Callable[..., None] | None
+    ) -> None:
         await self._inner.started()
-        while True:
-            while not self._waiting:
-                if self._wake.is_set():
-                    self._wake = anyio.Event()
-                await self._wake.wait()
-            one = self._waiting.popleft()
-            self._bytes -= one.size
-            await self._ask(one)
-
-    async def _ask(self, one: _Waiting) -> None:
-        stage, encoded, entry, told, _ = one
-        begun = self._host.reactor.now()
-        end = begun + self.spec.timeout_at(stage.name, self._host.timeouts, approves=stage.approves)
-        decision: Decision = CONTINUE
-        left, result = encoded, None
-        try:
-            decision = await self._inner.handle(Question(stage, encoded, end, end, begun))
-            if decision is not CONTINUE:
-                decision, left, result, entry.error = apply(stage, self, encoded.deep_copy(), decision, False)
-            would = str(decision.action)
-            if stage.approves:
-                would = "denied" if decision.action == words.DENY else "approved"
-            entry.reason = decision.reason
-        except Exception as error:  # it can fail in any way, and none may reach the host
-            would, entry.error = FAILED, failure_policy.describe(error)
-        entry.duration = self._host.reactor.now() - begun
+        seat = Seat(self._inner, self.spec.timeout_at(stage.name, self._host.timeouts, approves=stage.approves))
+        asked = await Chain(stage, encoded, self._host.reactor.now, NEVER).ask(seat, NEVER)
+        made = asked.entry
+        entry.reason, entry.error, entry.duration = made.reason, made.error, made.duration
+        would = str(asked.decision.action)
+        if asked.encoded is not encoded and not encoded.intact:
+            made.failure, entry.error = "changed", CHANGED  # an edit of another payload than the one that it saw
+        if made.failure is not None:
+            would = FAILED
+            self._rests_until = self._host.reactor.now() + REST
+        elif stage.approves:
+            would = "denied" if would == words.DENY else "approved"
         self._concluded(stage, entry, would)
         if told is not None:
-            told(self, encoded, Asked(decision, left, entry, result))
+            told(self, encoded, replace(asked, entry=replace(entry, failure=made.failure)))
+
+
+def served(spec: HookSpec, *, quiet: bool = False) -> dict[str, Any]:
+    """Returns the settings of a process that asks this hook. A `quiet` one leaves the processor to others, and logs nothing."""
+    inside = base64.b64encode(pickle.dumps((spec.model_copy(update=_OUTSIDE), quiet))).decode()
+    # -P: no file of the working directory takes the place of a module. To import picohook is most of the work of a start.
+    command = (sys.executable, "-P", "-c", _START.format(_NICENESS if quiet else 0))
+    return {"python": None, "command": command, "inherit_env": True, "env": {_SPEC: inside}}
+
+
+class _Served(HookApp):
+    """Asks one hook. It is started once standard output is reserved for the protocol, since its module may print."""
+
+    def __init__(self, spec: HookSpec) -> None:
+        super().__init__(spec.name)
+        self._spec = spec
+
+    def serve(self, stdin: int, stdout: int) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)  # it ends a function that hangs, too
+        with Host.blocking([self._spec]) as host:
+
+            async def answer(call: Call) -> dict[str, Any]:
+                return await asyncio.to_thread(_answer, host, call)
+
+            for stage in self._spec.asked_at:
+                getattr(self, stage)(answer)
+            self.on_event(lambda event: host.emit(event.kind, event.payload))
+            super().serve(stdin, stdout)
+
+
+def _answer(host: BlockingHost, call: Call) -> dict[str, Any]:
+    """Returns the hook's answer. Raises `HookError` if it failed."""
+    stage = STAGES[call.stage]
+    payload = stage.payload.model_validate(call.params)
+    outcome = host.ask(stage.name, payload)
+    (entry,) = outcome.trail
+    if entry.failure is not None:
+        raise HookError(f"{entry.failure}: {entry.error}")
+    return answer_of(stage, payload, outcome)
+
+
+def main() -> None:
+    """Serve the host that started this process."""
+    spec, quiet = pickle.loads(base64.b64decode(os.environ.pop(_SPEC)))  # noqa: S301 - from the process that started this one
+    if quiet:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+    dialogue.CURRENT.set(dialogue.Dialogue("", asks=True, cwd=os.getcwd()))  # what would be asked is no denial
+    _Served(spec).run()

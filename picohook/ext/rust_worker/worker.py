@@ -128,32 +128,28 @@ class Continue:
     """Continue with the next hook."""
 
 
-@dataclass(frozen=True, slots=True)
-class Cancel:
-    """End the run before it begins."""
-
+@dataclass(frozen=True)
+class _WithReason:
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+class Cancel(_WithReason):
+    """End the run before it begins."""
+
+
+@dataclass(frozen=True)
 class Skip:
     """Do not call this tool. The model is told, and the turn continues."""
 
     reason: str = "skipped"
 
 
-@dataclass(frozen=True, slots=True)
-class Abort:
+class Abort(_WithReason):
     """End the turn with an error."""
 
-    reason: str = ""
 
-
-@dataclass(frozen=True, slots=True)
-class Pause:
+class Pause(_WithReason):
     """Stop the turn here. It can be resumed."""
-
-    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,11 +164,8 @@ class ContinueWithMessages:
     messages: Iterable[Message | Mapping[str, Any]]
 
 
-@dataclass(frozen=True, slots=True)
-class Paused:
+class Paused(_WithReason):
     """Stop the turn before its end. It can be resumed."""
-
-    reason: str = ""
 
 
 OnPromptSubmitResult: TypeAlias = Union[Continue, Cancel]

@@ -8,11 +8,15 @@ import typer
 from ...cli import output
 from ...cli.command import App, require_file, seconds
 from ...errors import ConfigError
+from ...model.stages import STAGES
 from ...projects import layers
 from .dialects import NAMES, vendor_named
 from .shim.files import HookFile, hook_file
 
 app = App()
+
+SPARE = 10.0
+"""Seconds before the agent's timeout in which the client denies a call."""
 
 
 @app.command()
@@ -70,11 +74,11 @@ def shim(
         output.line(f"Its backup is {file.backup}")
     output.line(f"Events: {', '.join(known.asked)}")
     output.line(known.shim.opens)
-    _warn(file, here, config)
+    _warn(file, here, config, timeout)
 
 
-def _warn(file: HookFile, project: Path | None, config: Path | None) -> None:
-    """Warn about reasons why the shim has no effect: hooks that are switched off, and a configuration with mistakes."""
+def _warn(file: HookFile, project: Path | None, config: Path | None, timeout: float) -> None:
+    """Warn about what the shim cannot do: hooks that are switched off, or have more time, and a configuration with mistakes."""
     vendor = file.vendor
     if file.document.get("disableAllHooks") is True:
         output.warn(f"{file.path}: disableAllHooks is true: {vendor.agent} runs no hooks")
@@ -90,3 +94,11 @@ def _warn(file: HookFile, project: Path | None, config: Path | None) -> None:
     unasked = [hook.name for hook in found.hooks if {"before_llm", "after_llm"} & {*hook.stages}]
     if unasked:
         output.warn(f"{vendor.agent} does not ask at before_llm and after_llm: {', '.join(unasked)}")
+    for hook in found.hooks:
+        asked = (hook.timeout_at(stage, found.timeouts, approves=STAGES[stage].approves) for stage in hook.stages)
+        longest = max(asked, default=0.0)
+        if hook.waits_for_person and longest + SPARE > timeout:
+            output.warn(
+                f"{hook.name} gives a person {longest:g} s, and {vendor.agent} waits for {timeout:g}:"
+                f" --timeout {longest + SPARE:g}"
+            )

@@ -1,11 +1,4 @@
-"""The parts of a dialect: a table of events, and pure functions. Each does what only this vendor does.
-
-`Dialect` has what all vendors do: it tells handlers about a payload (`encode`), selects those that run (`select`), and reads
-their results (`decode`), and joins their answers (`merge`).
-
-A dialect is the contract of another system with its hooks. It starts no process and reads no clock. It gets the result of a
-handler, and returns its meaning.
-"""
+"""The data that a vendor's contract and the handlers of its hook files exchange."""
 
 from __future__ import annotations
 
@@ -20,6 +13,7 @@ if TYPE_CHECKING:
     from ...errors import HookError
     from ...model.decisions import Decision
     from .tools import ShownCall, ToolAlias
+    from .vendor_table import Row
 
 Failures: TypeAlias = Literal["strict", "vendor"]
 """The treatment of a handler's failure: `strict` denies where the vendor's agent would let a call through."""
@@ -59,7 +53,6 @@ class Rule(Settings):
 class Facts:
     """The facts that a dialect has besides the payload."""
 
-    cwd: str = "/"
     project: str = "/"
     session: str = ""
     """The session's id where the payload has none."""
@@ -80,8 +73,6 @@ class HandlerInput(NamedTuple):
     """The environment variables that describe the event."""
     files: Mapping[str, str] = {}
     """Fields of `stdin` that have the text of a file, each with its path. They are filled in before a handler runs."""
-    names: Mapping[str, str] = {}
-    """For the tools of a request, the names that the system has for them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +113,20 @@ class HandlerAnswer:
     """The fields that picohook does not support, or that mean nothing at this event."""
     permissions: Any = None
     """The vendor's own words for later calls that its yes is for, too."""
+
+
+class About(NamedTuple):
+    """The question that the handlers of an event have answered."""
+
+    row: Row
+    input: HandlerInput
+    payload: Any
+    strict: bool
+
+    @property
+    def call(self) -> ShownCall | None:
+        """The tool call in the input."""
+        return self.input.call
 
 
 class GroupAnswer(NamedTuple):

@@ -4,9 +4,8 @@ A gate that always gives the same answer probably reads a field that its vendor 
 """
 
 import json
-import re
 import tomllib
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
@@ -15,9 +14,8 @@ from ...cli.doctor.gates import DECIDES
 from ...errors import HookError
 from ...model.decisions import Approve, Continue, Modify, Pause
 from ...model.payloads import Meta, ToolCall
-from .contract import HandlerInput, HandlerResult, Rule
+from .contract import HandlerInput, HandlerResult
 from .spec import GroupSpec, Selection
-from .tools import known_name
 
 Ask: TypeAlias = Callable[[int, ToolCall], Awaitable[tuple[HandlerInput, HandlerResult] | None]]
 """Runs the handler with this index. Returns its input and its result; None if the call does not match it."""
@@ -51,13 +49,13 @@ class Effect(NamedTuple):
 class Sample(NamedTuple):
     """The arguments of two calls of one tool."""
 
-    harmless: Mapping[str, Any]
-    harmful: Mapping[str, Any]
+    harmless: dict[str, Any]
+    harmful: dict[str, Any]
 
 
 _ALL = tomllib.loads(Path(__file__).with_name("samples.toml").read_text(encoding="utf-8"))
 OTHER = Sample(**_ALL.pop("OTHER"))
-"""For a tool that is not in the table."""
+"""For a tool of a server."""
 SAMPLES = {tool: Sample(**calls) for tool, calls in _ALL.items()}
 _BY_HAND = "give it this call on standard input, and read its answer"
 _MISREADS = f"probably reads a field that is not sent: {_BY_HAND}"
@@ -86,30 +84,26 @@ async def _tried(spec: GroupSpec, index: int, ask: Ask) -> tuple[Level, str, str
         message = "it was not tried: its matcher matches none of the sample calls"
         return Level.NOTE, message, "ask about a call that it has to refuse by hand: picohook call"
     tool, sample = tools[0]
-    first, first_harmful = _shown(tool, sample.harmless), _shown(tool, sample.harmful)
-    harmless = await _effect(spec, index, ask, tool, sample.harmless)
-    harmful = await _effect(spec, index, ask, tool, sample.harmful)
+    first, harmless = _shown(tool, sample.harmless), await _effect(spec, index, ask, tool, sample.harmless)
     if harmless.failed:
         way_out = f"correct what it runs: {spec.filter.handlers[index].runs}"
         return Level.ERROR, f"it fails about {first}: {harmless.why}", way_out
+    for tool, sample in tools:
+        harmful = await _effect(spec, index, ask, tool, sample.harmful)
+        if harmful.refuses or harmful.approves or harmless.refuses:
+            break
+    shown = _shown(tool, sample.harmful)
     if harmless.refuses:
         which = "every call" if harmful.refuses else "a harmless call and no harmful one"
         message = f"it refuses {which}: {first}{_because(harmless)}"
         return Level.WARNING, message, f"if it should let some calls pass, it {_MISREADS}"
-    for other, its in tools[1:]:
-        if harmful.refuses or harmful.approves:
-            break
-        tool, sample, harmful = other, its, await _effect(spec, index, ask, other, its.harmful)
-    shown = _shown(tool, sample.harmful)
     if harmful.failed:
         return Level.WARNING, f"it fails about {shown}: {harmful.why}", f"a failure is not a decision: {_BY_HAND}"
     if harmful.refuses:
         return Level.OK, f"it {harmful.refuses} {shown}{_because(harmful)}, and no harmless call", ""
     if harmful.approves:
         return Level.WARNING, f"it approves every call: {shown}", f"if it should refuse some calls, it {_MISREADS}"
-    message = (
-        f"it refuses no call: neither {first_harmful}, nor another harmful one ({', '.join(name for name, _ in tools)})"
-    )
+    message = f"it refuses no call, not even a harmful one ({', '.join(name for name, _ in tools)})"
     return Level.NOTE, message, f"if it should refuse some calls, it is about others, or {_MISREADS}"
 
 
@@ -136,23 +130,10 @@ async def _effect(spec: GroupSpec, index: int, ask: Ask, tool: str, arguments: A
 
 
 def tools_of(group: Selection, index: int) -> Iterator[tuple[str, Sample]]:
-    """Yields the tools that a handler is asked about: those with samples, and those that its matcher names."""
-    rule = group.handlers[index].rule
-    for tool, sample in {**dict.fromkeys(_named(rule), OTHER), **SAMPLES, _OF_A_SERVER: OTHER}.items():
-        if any(_wants(group, index, tool, arguments) for arguments in sample):
+    """Yields the tools with samples that a handler is asked about."""
+    for tool, sample in {**SAMPLES, _OF_A_SERVER: OTHER}.items():
+        if any(index in group.chosen(ToolCall(tool=tool, arguments=given, meta=_SESSION))[1] for given in sample):
             yield tool, sample
-
-
-def _named(rule: Rule) -> Iterator[str]:
-    """Yields names of tools in a matcher that are not in the table."""
-    for word in re.findall(r"\w[\w-]*", rule.matcher):
-        if known_name(word, {}) not in SAMPLES:
-            yield from (word, f"{word}x")  # such as mcp__server__.*
-
-
-def _wants(group: Selection, index: int, tool: str, arguments: Any) -> bool:
-    call = ToolCall(tool=tool, arguments=arguments, meta=_SESSION)
-    return index in group.chosen(call)[1]
 
 
 def _shown(tool: str, arguments: Any) -> str:

@@ -6,7 +6,7 @@ The dialect chooses the handlers, makes their input, and joins their answers.
 from __future__ import annotations
 
 import os
-from collections import OrderedDict, deque
+from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -26,7 +26,7 @@ from ..prompt.model_prompt import ModelPrompt
 from .contract import HandlerAnswer, HandlerResult
 from .http import filled, post
 from .output import UnreadableError
-from .surroundings import MOST_SESSIONS, SessionEnv, file_text
+from .surroundings import Recent, SessionEnv, file_text
 from .vendor import let_pass, notes_of
 
 if TYPE_CHECKING:
@@ -90,8 +90,8 @@ class HandlersHook(QueuedEventsHook):
             for index, member in enumerate(self.spec.members)
             if self._group.handlers[index].rule.kind == "command"
         }
-        self._begun: OrderedDict[str, None] = OrderedDict()
-        self._blocks: OrderedDict[str, _Blocks] = OrderedDict()
+        self._begun: Recent[str, bool] = Recent()
+        self._blocks: Recent[str, _Blocks] = Recent()
         """The turns that handlers kept from ending."""
         self._late: deque[tuple[str, HandlerAnswer]] = deque(maxlen=MOST_LATE)
         """Answers whose texts come with the next prompt, each with its session."""
@@ -203,13 +203,9 @@ class HandlersHook(QueuedEventsHook):
         if not self._dialect.events[self._group.event].once:
             return True
         key = payload.meta.session_key
-        if key in self._begun:
-            self._begun.move_to_end(key)
-            return False
-        self._begun[key] = None
-        if len(self._begun) > MOST_SESSIONS:
-            self._begun.popitem(last=False)
-        return True
+        begins = key not in self._begun
+        self._begun[key] = True
+        return begins
 
     @staticmethod
     def _key(payload: Payload) -> str:
@@ -227,14 +223,12 @@ class HandlersHook(QueuedEventsHook):
             self._host.log.warning("the turn ends, although its hooks want it to continue", blocks=in_a_row)
             return CONTINUE
         self._blocks[key] = _Blocks(in_a_row + 1, total + 1, len(payload.messages))
-        if len(self._blocks) > MOST_SESSIONS:
-            self._blocks.popitem(last=False)
         return decision
 
     def _late_notes(self, payload: Payload) -> Notes | None:
         mine = [answer for session, answer in self._late if session == payload.meta.session_key]
         self._late = deque((one for one in self._late if one[0] != payload.meta.session_key), MOST_LATE)
-        return notes_of(mine, "\n\n")
+        return notes_of(mine)
 
     # How handlers run.
 

@@ -1,27 +1,47 @@
-"""Reads what handlers print, for all dialects: JSON or text."""
+"""Reads what handlers print, for all dialects: JSON or text.
+
+A gate denies if picohook cannot read its answer, and the vendor may. In strict, a gate that refuses in another agent's words
+fails. The vendor overlooks such a refusal. As the vendor, too, a gate denies if its model answers neither yes nor no: a refusal
+in other words is never a yes.
+"""
 
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ...errors import HookCrashedError, HookReplyError
 from ...protocol.codec import decode_value, load
+from ...wire.platforms import how_it_ended
 from ...wire.text import last_words, show
+from .contract import HandlerAnswer
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from .contract import HandlerResult
+    from .contract import Failures, HandlerResult, Rule
 
 SHOWN_OF_STDERR = 400
 """The most characters of a handler's stderr in an error."""
-MOST_BRACES, MOST_READ = 1000, 1 << 20
-"""The most places of a text at which an object is looked for, and the most characters that are read there in all."""
 BLANK = "\t\n\v\f\r \u00a0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
 """The characters that vendors ignore around an answer."""
 BOM = "\ufeff"
 """Another one: JavaScript ignores it, and Rust does not."""
+_REFUSALS: dict[str, tuple[Any, ...]] = {
+    "permissiondecision": ("deny", "ask", "defer"),
+    "permission": ("deny", "ask"),
+    "decision": ("deny", "block", "ask"),
+    "behavior": ("deny",),
+    "action": ("block", "deny", "deny_tool", "abort_turn", "hard_abort", "pause"),
+    "continue": (False,),
+    "cancel": (True,),
+    "ok": (False,),
+}
+"""The fields in which agents look for a decision, each with the values that deny a call or ask a person.
+
+A script may write them in other letters, too: as `permission_decision`, or `Deny`.
+"""
 
 
 class UnreadableError(HookReplyError):
@@ -61,32 +81,12 @@ def _refuse_constant(constant: str) -> Any:
 
 
 def require_no_hidden_answer(text: str, known: Collection[str]) -> None:
-    """Raises `HookReplyError` if an object with one of these keys comes after other text, where vendors overlook it.
+    """Raises `HookReplyError` for text that has an object's key among these: vendors overlook an answer behind other text.
 
-    It also raises for a text with more braces than a person writes, and for one in another encoding than UTF-8.
+    It also raises for a text in another encoding than UTF-8.
     """
-    if _has_object(text, known):
+    if "\0" in text or ("{" in text and any(f'"{name}"' in text for name in known)):
         raise HookReplyError("its answer is behind other text, which hides it: it has to print the JSON object alone")
-
-
-def _has_object(text: str, known: Collection[str]) -> bool:
-    if text.count("{") > MOST_BRACES or "\0" in text:
-        return True
-    start, read = text.find("{"), 0
-    while start >= 0:
-        try:
-            value, end = json.JSONDecoder().raw_decode(text, start)
-        except json.JSONDecodeError as error:
-            value, end = None, error.pos
-        except (ValueError, RecursionError):
-            value, end = None, len(text)
-        read += end - start
-        if read > MOST_READ:
-            return True
-        if isinstance(value, dict) and not value.keys().isdisjoint(known):
-            return True
-        start = text.find("{", start + 1)
-    return False
 
 
 def read_ok(text: str) -> tuple[bool, dict[str, Any]]:
@@ -132,10 +132,11 @@ def _field(answer: Mapping[str, Any], name: str, kind: type, expected: str) -> A
 
 def ended(result: HandlerResult) -> HookCrashedError:
     """The error of a process that ended with another code than 0."""
-    how = f"exited with code {result.exit_code}" if result.exit_code > 0 else f"was ended by signal {-result.exit_code}"
     why = {126: ": the program cannot be run", 127: ": there is no such program"}.get(result.exit_code, "")
     stderr = f"; it said: {last_words(result.stderr, SHOWN_OF_STDERR)}" if result.stderr.strip() else ""
-    return HookCrashedError(f"it {how}{why}{stderr}", exit_code=result.exit_code, stderr_tail=result.stderr)
+    return HookCrashedError(
+        f"it {how_it_ended(result.exit_code)}{why}{stderr}", exit_code=result.exit_code, stderr_tail=result.stderr
+    )
 
 
 def object_in(text: str) -> dict[str, Any] | None:
@@ -145,3 +146,41 @@ def object_in(text: str) -> dict[str, Any] | None:
     except (ValueError, RecursionError):
         return None
     return printed if isinstance(printed, dict) else None
+
+
+def checked(title: str, rule: Rule, result: HandlerResult, failures: Failures, answer: HandlerAnswer) -> HandlerAnswer:
+    """Returns the answer of a gate; a failure or a denial in its place if the answer may be a refusal."""
+    of_model = rule.kind == "prompt"
+    decides = answer.verdict not in {"", "allow"} or answer.ends is not None or answer.failure is not None
+    if not decides and (of_model or failures == "strict"):
+        try:
+            _require_own_words(title, result.stdout if result.stdout.strip() else result.stderr)
+        except HookReplyError as error:
+            answer = HandlerAnswer(failure=error)
+    unread = isinstance(answer.failure, UnreadableError) or (of_model and isinstance(answer.failure, HookReplyError))
+    if unread and failures == "vendor":
+        return replace(answer, verdict="deny", reason=str(answer.failure))
+    return answer
+
+
+def _require_own_words(title: str, text: str) -> None:
+    text = text.strip().removeprefix("\ufeff")
+    # Some agents ignore the lines before the last one.
+    found = next(filter(None, map(object_in, (text, *text.splitlines()[-1:]))), {})
+    printed = _table({"": found}, "")
+    inner = _table(printed, "hookspecificoutput")
+    tables = (printed, inner, _table(printed, "decision"), _table(inner, "decision"))
+    if any(
+        _plain(printed[name]) in values for printed in tables for name, values in _REFUSALS.items() if name in printed
+    ):
+        raise HookReplyError(f"it refuses in another agent's words, which {title} does not read")
+
+
+def _table(printed: dict[str, Any], name: str) -> dict[str, Any]:
+    """Returns the object at a key of another one, with plain names."""
+    value = printed.get(name)
+    return {_plain(key).replace("_", ""): inner for key, inner in value.items()} if isinstance(value, dict) else {}
+
+
+def _plain(value: Any) -> Any:
+    return value.strip().lower() if isinstance(value, str) else value

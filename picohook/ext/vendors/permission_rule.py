@@ -30,9 +30,12 @@ _RUNNERS = frozenset(
 """Programs that run the command in their arguments."""
 _LONGEST, _LONGEST_PATH = 10_000, 1024
 """The most characters of a line and of a path that a rule examines. For longer ones, every rule fires."""
-_MOST, _DEEPEST = 64, 4
-"""The most subcommands and nested substitutions that a rule examines. For lines with more, every rule fires."""
-_BEFORE_A_COMMENT = ("", " ", "\t", "\n", ";", "&", "|", "(")
+_MOST = 64
+"""The most commands of a line, and words of one, that a rule examines. For lines with more commands, every rule fires."""
+_COMMAND = re.compile(
+    r"""(?:\\.|'[^']*'|"(?:\\.|[^"\\])*"|[^\\'"|&;\n#<>]|(?<=[^\s|&;(])\#|<(?![<(])|>(?!\())+""", re.DOTALL
+)
+"""A command of a line: the text between operators. What is left of a line has no open quote, comment or document."""
 
 
 def is_rule(rule: str) -> bool:
@@ -40,7 +43,7 @@ def is_rule(rule: str) -> bool:
     return _RULE.fullmatch(rule) is not None
 
 
-def fires(rule: str, tool: str, arguments: Mapping[str, Any], cwd: str, project: str) -> bool:
+def fires(rule: str, tool: str, arguments: Mapping[str, Any], project: str) -> bool:
     """Whether a call matches the rule, or may match it."""
     read = _RULE.fullmatch(rule)
     if read is None:
@@ -53,7 +56,7 @@ def fires(rule: str, tool: str, arguments: Mapping[str, Any], cwd: str, project:
     if tool == "Bash":
         return _matches_command(wanted.strip(), arguments.get("command"))
     if tool in _EDITS | _READS:
-        return _matches_path(wanted.strip(), arguments, cwd, project)
+        return _matches_path(wanted.strip(), arguments, project)
     if tool == "WebFetch" and wanted.startswith("domain:"):
         return _matches_domain(wanted.removeprefix("domain:").strip(), arguments.get("url"))
     return True
@@ -69,16 +72,17 @@ def _names(name: str, tool: str) -> bool:
 
 
 def _matches_command(wanted: str, line: Any) -> bool:
-    if not isinstance(line, str) or len(line) > _LONGEST:
+    if not isinstance(line, str) or len(line) > _LONGEST or "$(" in line or "`" in line:
         return True
-    try:
-        commands = list(_subcommands(line))
-    except ValueError:
+    line = line.replace("\\\n", "")
+    commands = _COMMAND.findall(line)
+    if len(commands) > _MOST or _COMMAND.sub("", line).strip("|&;\n"):
         return True
-    if any(_is_command(wanted, command) for command in commands):
+    texts = [text for command in commands for text in _forms(command.strip())]
+    if any(_is_command(wanted, text) or text.startswith("case ") for text in texts):
         return True
     is_specific = len(wanted.split()) > 1 or wanted.endswith(":*")
-    return is_specific and bool(re.search(r"[$`]", line))
+    return is_specific and "$" in line
 
 
 def _is_command(wanted: str, command: str) -> bool:
@@ -104,91 +108,30 @@ def fits(parts: Sequence[str], text: str) -> bool:
     return True
 
 
-def _subcommands(line: str, depth: int = 0) -> Iterator[str]:
-    """The commands of a shell line and of its substitutions.
-
-    Raises `ValueError` if the line has too many commands, or cannot be split.
-    """
-    if depth > _DEEPEST:
-        raise ValueError("too deep")
-    parts, inner = _split(line.replace("\\\n", ""))
-    if len(parts) > _MOST:
-        raise ValueError("too many")
-    for part in parts:
-        yield from _forms(part.strip())
-    for one in inner:
-        yield from _subcommands(one, depth + 1)
-
-
 def _forms(command: str) -> Iterator[str]:
     """The texts of one command that a rule may mean: without what stands before it, its redirections, and its quotes."""
     while (before := _BEFORE_A_COMMAND.match(command)) is not None:
         command = command[before.end() :]
     command = " ".join(command.rstrip(") }").split())
-    if command.startswith("case "):
-        raise ValueError("a choice")
     for text in {command, re.sub(r"\s+\d*>.*", "", command), re.sub(r"[\\'\"]", "", command)} - {""}:
         yield text
         words = text.split()
-        if words[0] in _RUNNERS:
+        if words and words[0] in _RUNNERS:
             yield from (" ".join(words[at:]) for at in range(1, min(len(words), _MOST)))
 
 
-def _split(line: str) -> tuple[list[str], list[str]]:
-    """The parts of a line between its operators, and the insides of its substitutions. Raises `ValueError`."""
-    parts, inner, start, at, quote = [], [], 0, 0, ""
-    while at < len(line):
-        letter = line[at]
-        if letter == "\\" and quote != "'":
-            at += 1
-        elif quote == "'" or (quote and letter == quote):
-            quote = "" if letter == quote else quote
-        elif letter in "'\"":
-            quote = quote or letter
-        elif letter == "`" or line.startswith("$(", at) or (not quote and line.startswith(("<(", ">("), at)):
-            end = _end_of_substitution(line, at)
-            inner.append(line[at + (1 if letter == "`" else 2) : end])
-            at = end
-        elif not quote and (line.startswith("<<", at) or (letter == "#" and line[at - 1 : at] in _BEFORE_A_COMMENT)):
-            raise ValueError("a document or a comment")
-        elif not quote and letter in "|&;\n":
-            parts.append(line[start:at])
-            start = at + 1
-        at += 1
-    if quote:
-        raise ValueError("an open quote")
-    return [*parts, line[start:]], inner
-
-
-def _end_of_substitution(line: str, start: int) -> int:
-    if line[start] == "`":
-        end = line.find("`", start + 1)
-    else:
-        depth, end = 1, start + 2
-        while end < len(line) and depth:
-            depth += {"(": 1, ")": -1}.get(line[end], 0)
-            end += 1
-        end = -1 if depth else end - 1
-    if end < 0:
-        raise ValueError("an open substitution")
-    return end
-
-
-def _matches_path(wanted: str, arguments: Mapping[str, Any], cwd: str, project: str) -> bool:
+def _matches_path(wanted: str, arguments: Mapping[str, Any], project: str) -> bool:
     path = next((arguments[name] for name in ("file_path", "notebook_path", "path") if name in arguments), None)
     if not isinstance(path, str) or len(path) > _LONGEST_PATH:
         return True
-    path = os.path.normpath(os.path.join(cwd, path))
+    path = os.path.normpath(os.path.join(project, path))
     if wanted.startswith("//"):
         glob = wanted[1:]
     elif wanted.startswith("~/"):
-        glob = os.path.join(os.path.expanduser("~"), wanted[2:])
-    elif wanted.startswith("/"):
-        glob = project.rstrip("/") + wanted
-    elif "/" not in wanted.rstrip("/"):
-        glob = f"{cwd.rstrip('/')}/**/{wanted}"
+        glob = os.path.expanduser(wanted)
     else:
-        glob = f"{cwd.rstrip('/')}/{wanted.removeprefix('./')}"
+        below = "" if "/" in wanted.rstrip("/") else "**/"
+        glob = f"{project.rstrip('/')}/{below}{wanted.removeprefix('./').removeprefix('/')}"
     return path_glob(glob).matches(path)
 
 

@@ -105,7 +105,7 @@ class Selection(Filter):
 
         `blocks` is the number of times that handlers have kept this turn from ending. Raises `HookError` for an unclear call.
         """
-        facts = Facts(self.project, self.project, _SESSION, blocks, self.tools, datetime.now(UTC).isoformat())
+        facts = Facts(self.project, _SESSION, blocks, self.tools, datetime.now(UTC).isoformat())
         handler_input = self.contract.encode(self.event, payload, facts)
         if handler_input is None:
             return None, []

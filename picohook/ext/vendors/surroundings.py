@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 from collections import OrderedDict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from ...errors import HookCrashedError
 from ...wire.regular_files import read_regular
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
     from ...hooks.base import HostServices
 
+K = TypeVar("K")
+W = TypeVar("W")
 MOST_SESSIONS = 4096
 _WITHOUT_TEXT = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EINVAL})
 """The errors for a path that leads to no regular file."""
@@ -30,6 +32,16 @@ def file_text(path: str, limit: int) -> str:
         raise HookCrashedError(f"the file that it is asked about cannot be read: {why}") from None
 
 
+class Recent(OrderedDict[K, W]):
+    """The newest entries. One more than `MOST_SESSIONS` forgets the oldest."""
+
+    def __setitem__(self, key: K, value: W) -> None:
+        super().__setitem__(key, value)
+        self.move_to_end(key)
+        if len(self) > MOST_SESSIONS:
+            self.popitem(last=False)
+
+
 class SessionEnv:
     """The variables of each file and session. The oldest sessions are forgotten.
 
@@ -37,14 +49,11 @@ class SessionEnv:
     """
 
     def __init__(self, _host: HostServices | None = None) -> None:
-        self._set: OrderedDict[tuple[str, str], dict[str, str]] = OrderedDict()
+        self._set: Recent[tuple[str, str], dict[str, str]] = Recent()
 
     def add(self, file: str, session: str, env: Mapping[str, str]) -> None:
         """Set variables for the handlers of a file that run later in a session."""
-        self._set.setdefault((file, session), {}).update(env)
-        self._set.move_to_end((file, session))
-        if len(self._set) > MOST_SESSIONS:
-            self._set.popitem(last=False)
+        self._set[file, session] = {**self.of(file, session), **env}
 
     def of(self, file: str, session: str) -> Mapping[str, str]:
         """The variables for the handlers of a file in a session."""

@@ -15,12 +15,10 @@ from ...errors import HookError, HookReplyError
 from ...model.decisions import APPROVE, CONTINUE, AbortTurn, Approve, Continue, Deny, Modify, Pause, Retry, Skip
 from ...model.payloads import Finish, Prompt, ToolCall, ToolReturn
 from ...model.trail import Notes
-from . import tool_results
-from .contract import GroupAnswer, HandlerAnswer, HandlerInput, shortened
-from .output import choice, flag, require_no_hidden_answer, table, text_field
+from .contract import About, GroupAnswer, HandlerAnswer, HandlerInput, shortened
+from .output import checked, choice, flag, require_no_hidden_answer, table, text_field
 from .patterns import javascript, matches, rust
-from .strict import checked
-from .tools import known_name, server_of, shown_call
+from .tools import known_name, server_of, shown_call, text_of_output
 from .vendor_table import VendorTable
 from .words import EVENT_WORDS, Told, filled
 
@@ -73,7 +71,7 @@ class Vendor(VendorTable):
         if isinstance(payload, ToolCall):
             if not _is_about(row, payload, facts):
                 return None
-            call = self.shown(shown_call(payload.tool, payload.arguments, facts.cwd, facts.tools), payload.tool)
+            call = self.shown(shown_call(payload.tool, payload.arguments, facts.project, facts.tools), payload.tool)
         told = Told(event, payload, call, facts, self)
 
         def value(word: str) -> Any:
@@ -109,21 +107,21 @@ class Vendor(VendorTable):
         """Returns the indexes of the handlers that run. Of handlers with the same identity, only the first runs."""
         row = self.events[event]
         name = str(handler_input.stdin.get(row.matched, row.matched))
-        names = self.names(event, name, handler_input) if name else ()
+        names = self.names(row, name, handler_input) if name else ()
         chosen: dict[str, int] = {}
         for index, rule in enumerate(rules):
-            if (not names or self.matches(event, rule.matcher, names)) and _may_fire(rule, handler_input, facts):
+            if (not names or self.matches(row, rule.matcher, names)) and _may_fire(rule, handler_input, facts):
                 chosen.setdefault(rule.identity or str(index), index)
         return list(chosen.values())
 
-    def names(self, _event: str, name: str, handler_input: HandlerInput) -> Sequence[str]:
+    def names(self, _row: Row, name: str, handler_input: HandlerInput) -> Sequence[str]:
         """Returns the names that matchers may have for the payload, of which the first is given."""
         call = handler_input.call
         if call is not None and name == handler_input.stdin.get("tool_name"):
             name = call.tool
         return (name, *self.earlier_names.get(name, ()))
 
-    def matches(self, _event: str, matcher: str, names: Sequence[str]) -> bool:
+    def matches(self, _row: Row, matcher: str, names: Sequence[str]) -> bool:
         """Whether a matcher at an event matches one of the names that a payload has."""
         return matches(matcher, names, self.expression, self.lists)
 
@@ -140,20 +138,20 @@ class Vendor(VendorTable):
         try:
             if result.failure is not None:
                 raise result.failure
-            answer = self.read(event, rule, result, strict=row.gate and failures == "strict")
+            answer = self.read(row, rule, result, strict=row.gate and failures == "strict")
             context = answer.context[: rule.context_limit * 4 or None]  # a token has about four characters
             answer = replace(answer, context=context, most_blocks=rule.most_blocks)
         except HookError as error:
-            answer = self.failed(event, rule, result, error)
+            answer = self.failed(row, rule, result, error)
         return checked(self.title, rule, result, failures, answer) if row.gate else answer
 
-    def read(self, event: str, rule: Rule, result: HandlerResult, *, strict: bool) -> HandlerAnswer:
+    def read(self, row: Row, rule: Rule, result: HandlerResult, *, strict: bool) -> HandlerAnswer:
         """Returns the answer in a handler's result, strict only for a gate. Raises `HookError` for a failure."""
         raise NotImplementedError
 
-    def failed(self, event: str, rule: Rule, _result: HandlerResult, error: HookError) -> HandlerAnswer:
+    def failed(self, row: Row, rule: Rule, _result: HandlerResult, error: HookError) -> HandlerAnswer:
         """Returns the answer of a handler that failed."""
-        closed = rule.blocks_on_failure and self.can_block(self.events[event])
+        closed = rule.blocks_on_failure and self.can_block(row)
         return HandlerAnswer("deny", str(error)) if closed else HandlerAnswer(failure=error)
 
     def can_block(self, row: Row) -> bool:
@@ -206,17 +204,17 @@ class Vendor(VendorTable):
 
         A failure is never an approval. So it is also raised where calls are approved, even as the vendor.
         """
-        answers = self.counted(event, answers, handler_input, failures)
+        row = self.events[event]
+        about = About(row, handler_input, payload, failures == "strict")
+        answers = self.counted(about, answers)
         failed = tuple(answer.failure for answer in answers if answer.failure is not None)
-        row, denied = self.events[event], any(one.verdict == "deny" or one.ends is not None for one in answers)
-        if failed and not denied and row.gate and (failures == "strict" or row.stage == "approve_tool"):
+        denied = any(one.verdict == "deny" or one.ends is not None for one in answers)
+        if failed and not denied and row.gate and (about.strict or row.stage == "approve_tool"):
             raise failed[0]
-        joined = self.join(event, answers, handler_input, payload, failures)
+        joined = self.join(about, answers)
         return joined._replace(failures=(*failed, *joined.failures))
 
-    def counted(
-        self, _event: str, answers: Sequence[HandlerAnswer], _handler_input: HandlerInput, _failures: Failures
-    ) -> Sequence[HandlerAnswer]:
+    def counted(self, _about: About, answers: Sequence[HandlerAnswer]) -> Sequence[HandlerAnswer]:
         """Returns the answers as the system counts them."""
         return answers
 
@@ -224,25 +222,18 @@ class Vendor(VendorTable):
         """Returns the next handler's input, where handlers run one after the other."""
         return handler_input
 
-    def join(
-        self,
-        event: str,
-        answers: Sequence[HandlerAnswer],
-        handler_input: HandlerInput,
-        payload: Payload,
-        _failures: Failures,
-    ) -> GroupAnswer:
+    def join(self, about: About, answers: Sequence[HandlerAnswer]) -> GroupAnswer:
         """Returns the answers joined, without their failures: deny before defer, ask and allow. The last change counts."""
-        row = self.events[event]
+        row, payload = about.row, about.payload
         verdict = next((one for one in _ORDER if any(answer.verdict == one for answer in answers)), "")
         reason = shortened("\n".join(one.reason for one in answers if one.verdict == verdict and one.reason))
         blocked = (reason or UNEXPLAINED) if verdict == "deny" and row.blocks else ""
         ends = "\n".join(answer.ends for answer in answers if answer.ends is not None)
-        notes = notes_of(answers, self.context_between)
+        notes = notes_of(answers)
         if row.stage == "before_finish":
             return self._of_end(answers, blocked, notes, ends=ends)
         if row.stage == "approve_tool":
-            return self._of_request(verdict, ends or blocked, answers, handler_input)
+            return self._of_request(about.call, verdict, ends or blocked, answers)
         if ends:
             return GroupAnswer(AbortTurn(ends, notes=notes))
         if isinstance(payload, ToolReturn):
@@ -254,7 +245,7 @@ class Vendor(VendorTable):
             return GroupAnswer(Pause(reason, notes=notes))
         changes: dict[str, Any] = {}
         if isinstance(payload, ToolCall):
-            arguments = _arguments(answers, handler_input)
+            arguments = _arguments(answers, about.call)
             changes = {} if arguments is None else {"arguments": arguments}
         elif outputs := [answer.output for answer in answers if answer.output is not None]:
             changes = {"prompt": outputs[-1]}
@@ -262,14 +253,14 @@ class Vendor(VendorTable):
         return GroupAnswer(changed(payload, changes, notes), asks=verdict == "ask", env=env)
 
     def _of_request(
-        self, verdict: str, refused: str, answers: Sequence[HandlerAnswer], handler_input: HandlerInput
+        self, call: ShownCall | None, verdict: str, refused: str, answers: Sequence[HandlerAnswer]
     ) -> GroupAnswer:
         """The decision about an approval; `refused` is the reason of a refusal."""
         if refused:
             return GroupAnswer(Deny(refused))
         if verdict != "allow":
             return GroupAnswer(APPROVE, silent=True)
-        call, arguments = handler_input.call, _arguments(answers, handler_input)
+        arguments = _arguments(answers, call)
         if call is not None and arguments not in (None, call.given):
             other = "it approves another call than the one that would run: a call can be changed at PreToolUse"
             return GroupAnswer(Deny(other))
@@ -315,17 +306,14 @@ class Vendor(VendorTable):
         """The directory of the plugin that has a file; None if none does. `_project` is the project that has it."""
         return path.parent.parent if path.parent.name in self.files.plugins else None
 
-    def matcher_problem(self, _event: str, matcher: str) -> str:
+    def matcher_problem(self, _row: Row, matcher: str) -> str:
         """The reason why a matcher other than `*` cannot be read; empty if it can."""
         return self.expression(matcher).problem
 
-    def matcher_warning(self, _matcher: str) -> str:
-        """A warning about a matcher that can be read, and never matches."""
-        return ""
-
-    def url_problem(self, _event: str, _url: str) -> str:
-        """The reason why the agent does not take a URL at an event; empty if it does."""
-        return ""
+    def settings_without_effect(self, table: Mapping[str, Any]) -> list[tuple[str, str]]:
+        """The settings in a table of a file that picohook does not support, each with the reason."""
+        fields = self.unsupported.items()
+        return [(name, why) for name, why in fields if table.get(name) and name not in self.common]
 
     # Its agent, which asks the shim.
 
@@ -367,13 +355,13 @@ def _may_fire(rule: Rule, handler_input: HandlerInput, facts: Facts) -> bool:
     from .permission_rule import fires  # few files have one
 
     call = handler_input.call
-    return call is not None and fires(rule.only_if, call.tool, call.input, facts.cwd, facts.project)
+    return call is not None and fires(rule.only_if, call.tool, call.input, facts.project)
 
 
-def _arguments(answers: Sequence[HandlerAnswer], handler_input: HandlerInput) -> dict[str, Any] | None:
+def _arguments(answers: Sequence[HandlerAnswer], call: ShownCall | None) -> dict[str, Any] | None:
     """The arguments of the last handler that changed them; None if none did."""
     inputs = [answer.input for answer in answers if answer.input is not None]
-    return handler_input.call.arguments(inputs[-1]) if inputs and handler_input.call is not None else None
+    return call.arguments(inputs[-1]) if inputs and call is not None else None
 
 
 def _of_result(
@@ -384,16 +372,16 @@ def _of_result(
     if blocked and row.replaces == "all":
         hidden = {"for_llm": blocked, "for_user": result.for_user and blocked, "media": []}
         return Modify(hidden, notes=for_user(notes))
-    context = row.context_form.format(notes.additional_context) if notes and notes.additional_context else ""
+    context = notes.additional_context if notes else ""
     outputs = [answer.output for answer in answers if answer.output is not None]
-    text = tool_results.text_of_output(outputs[-1]) if outputs else result.for_llm
+    text = text_of_output(outputs[-1]) if outputs else result.for_llm
     parts = (blocked, context) if blocked and row.replaces else (text, context, blocked)
     return changed(result, {"for_llm": "\n\n".join(filter(None, parts))}, for_user(notes))
 
 
-def notes_of(answers: Sequence[HandlerAnswer], between: str) -> Notes | None:
+def notes_of(answers: Sequence[HandlerAnswer]) -> Notes | None:
     """The texts of the answers for the user and for the model; None if there are none."""
-    contexts = between.join(answer.context for answer in answers if answer.context)
+    contexts = "\n\n".join(answer.context for answer in answers if answer.context)
     messages = "\n".join(answer.message for answer in answers if answer.message)
     return Notes(messages, contexts) if contexts or messages else None
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from ...model.spec import Settings
 
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 class Row(Settings):
     """One event: where its handlers are asked, which fields they read and write, and how the shim is asked."""
 
+    name: str = ""
+    """The vendor's name of the event: its key in the table."""
     stage: str = ""
     """The stage at which its handlers are asked; empty if they only observe, or never run."""
     kind: str = ""
@@ -57,8 +59,6 @@ class Row(Settings):
     """The effect of a block here, for people; empty if it has no effect."""
     replaces: Literal["", "text", "all"] = ""
     """Whether the reason of a block replaces a result: its text for the model, or all of it."""
-    context_form: str = "{}"
-    """The form in which a context is added to a result."""
     unsupported: dict[str, str] = Field(default_factory=dict)
     """Fields that picohook does not support, each with the reason."""
     on_failure: Literal["", "deny", "tell", "stop", "pass"] = ""
@@ -89,8 +89,6 @@ class Files(Settings):
     """The types of handlers. Each type that picohook does not support has the reason, and the others an empty text."""
     keys: tuple[str, ...]
     """The keys of a handler that the agent knows."""
-    required: tuple[str, ...] = ()
-    """Those that a handler has to have."""
     group_keys: tuple[str, ...] = ("matcher", "hooks")
     layout: Literal["groups", "handlers", "both"] = "groups"
     """The members of an event's list: groups of handlers with one matcher, or handlers with a matcher each."""
@@ -111,6 +109,8 @@ class Files(Settings):
     """The seconds of a timeout of 1."""
     most_blocks: int | None = None
     """How often a handler may keep a turn from ending, if it does not say it; None if all share a limit of 8 times in a row."""
+    schemes: tuple[str, ...] = ("http", "https")
+    """The schemes that the URL of a handler may have."""
     only_commands: tuple[str, ...] = ()
     """Events at which only commands run."""
     not_events: tuple[str, ...] = ()
@@ -137,10 +137,8 @@ class Files(Settings):
     """The key of a list of patterns of the URLs that handlers may have."""
     allowed_env: str = ""
     """The key of a list of the environment variables that headers may name."""
-    warnings: dict[str, str] = Field(default_factory=dict)
-    """Settings that have no effect here, each with the reason."""
-    other_versions: Literal["", "read", "refuse"] = ""
-    """What the agent does with a file whose `version` is not 1; empty if files have none."""
+    has_version: bool = False
+    """Whether files have a `version`, which is 1."""
 
     def known(self, handler: Mapping[str, Any]) -> dict[str, Any]:
         """The settings of a handler that the agent knows."""
@@ -184,6 +182,12 @@ class VendorTable(Settings):
     version: str
     """The version of the contract that picohook follows."""
     events: dict[str, Row]
+
+    @field_validator("events")
+    @classmethod
+    def _named(cls, events: dict[str, Row]) -> dict[str, Row]:
+        return {name: row.model_copy(update={"name": name}) for name, row in events.items()}
+
     common: dict[str, Any]
     """The fields that all handlers read, each with its word or constant."""
     answers: dict[str, str] = Field(default_factory=dict)
@@ -214,8 +218,6 @@ class VendorTable(Settings):
     """The form of the name of a server's tool, if it is not `mcp__SERVER__TOOL`."""
     hides: tuple[str, ...] = ()
     """Beginnings of names of environment variables that handlers do not inherit."""
-    context_between: str = "\n\n"
-    """The text between two contexts."""
     files: Files
     shim: Shim
     says: dict[str, dict[str, Any]] = Field(default_factory=dict)

@@ -38,7 +38,7 @@ EVENT_WORDS: dict[str, Callable[[Told], Any]] = {
     "stage_turn": lambda told: told.payload.meta.turn_id if isinstance(told.payload, Payload) else None,
     "agent": lambda told: told.payload.meta.turn_id if told.payload.meta.parent_turn_id else None,
     "agent_type": lambda told: told.payload.meta.agent_id if told.payload.meta.parent_turn_id else None,
-    "cwd": lambda told: told.facts.cwd,
+    "cwd": lambda told: told.facts.project,
     "now": lambda told: told.facts.now,
     "model": lambda told: getattr(told.payload, "model", None) or "",
     "tool": lambda told: told.call and told.call.tool,

@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import json
 import os
+import random
 import subprocess
 import sys
 import time
@@ -15,10 +16,10 @@ import pytest
 from rows import each
 
 from picohook import Approve, FunctionHook, HookSpec, Host, Meta, PicohookError, ToolCall
-from picohook.ext.approvals.grants import Facts, Grant, form_of, key, offers
+from picohook.ext.approvals.grants import Facts, Grant, offers
 from picohook.ext.approvals.grants_part import GrantsPart
-from picohook.ext.approvals.grants_store import GrantStore
-from picohook.ext.approvals.world import state_of_git
+from picohook.ext.approvals.grants_store import MOST_ALIKE, GrantStore
+from picohook.ext.approvals.world import path_at_once, resolved_for_all, state_of_git
 
 from .conftest import Log
 
@@ -68,7 +69,7 @@ async def test_a_later_call_with_the_same_arguments_is_approved_and_the_trail_sa
         await host.approve_tool(call(path="a", text="x"))
         outcome = await host.approve_tool(call(text="x", path="a"))
         (grant,) = GrantStore().all()
-        assert host.status().parts["grants"] == {"kept": 1, "uses": 1}
+        assert host.status().parts["grants"] == {"uses": 1}
     assert (outcome.approved, person.asked) == (True, 1)
     entry = outcome.trail[0]
     assert (entry.hook, entry.reason.startswith(f"grant {grant.id} of ")) == ("grants", True)
@@ -77,6 +78,14 @@ async def test_a_later_call_with_the_same_arguments_is_approved_and_the_trail_sa
 
 def offered(of):
     return offers(of.wire(), {})
+
+
+async def test_the_order_of_names_and_the_size_of_numbers_make_no_other_call():
+    deep = {"one": [{"a": 2**70, "b": 1}], "two": 1.5}
+    turned = {"two": 1.5, "one": [{"b": 1, "a": 2**70}]}
+    assert not await asked_again(Person({"for": "session"}), call(deep=deep), call(deep=turned))
+    for other in (deep | {"two": 1}, {"one": [{"a": float(2**70), "b": 1}], "two": 1.5}):
+        assert await asked_again(Person({"for": "session"}), call(deep=deep), call(deep=other))
 
 
 FIRST = {"path": "src/a.py", "text": "x"}
@@ -145,6 +154,53 @@ async def test_a_grant_for_a_directory_is_for_what_is_really_in_it(path):
     assert await asked_again(Person(UNDER), call(**FIRST), call(path=name, text="y")) is asked
 
 
+async def test_a_directory_that_becomes_a_link_elsewhere_is_asked_about_at_the_next_call(tmp_path):
+    person, inside, there = Person(UNDER), call(path="src/b/c.py", text="y"), tmp_path / "there"
+    os.makedirs("src/b")
+    there.mkdir()
+    async with Host([person.hook], grants=True) as host:
+        for one in (call(**FIRST), inside, inside):
+            await host.approve_tool(one)
+        assert person.asked == 1
+        os.rename("src/b", "src/old")
+        os.symlink(there, "src/b")
+        await host.approve_tool(inside)
+    assert person.asked == 2
+
+
+@pytest.mark.skipif(not path_at_once("/", "/"), reason="needs Linux 5.12")
+async def test_a_path_with_a_link_is_looked_at_in_a_thread_and_any_other_is_known_at_once(tmp_path):
+    os.makedirs("src/real")
+    os.symlink("real", "src/link")
+    part = GrantsPart()
+    person = Person(UNDER)
+    async with Host([person.hook], parts=[part]) as host:
+        for path in ("src/a.py", "src/real/a", "src/link/a", "src/real/a", "src/link/a"):
+            assert (await host.approve_tool(call(path=path, text="x"))).approved
+        assert isinstance(part.answer(call(path="src/real/a", text="z"), [person.hook]), Approve)
+        later = part.answer(call(path="src/link/a", text="z"), [person.hook])
+        assert isinstance(await later, Approve)
+    assert person.asked == 1
+
+
+@each("seed", range(5))
+def test_what_is_known_of_a_path_at_once_is_what_its_links_say(seed, tmp_path):
+    some, names = random.Random(seed), ["a", "b", "c", "link"]
+    places = [str(tmp_path)]
+    for _ in range(40):
+        path = os.path.join(some.choice(places), some.choice(names))
+        if not os.path.lexists(path) and some.random() < 0.6:
+            os.mkdir(path)
+            places.append(path)
+        elif not os.path.lexists(path):
+            os.symlink(some.choice(["/etc", "..", ".", "../b", "nowhere", "link", *places]), path)
+    for _ in range(2000):
+        cwd = os.path.join(some.choice(places), some.choice(["", "link/../b"]))
+        parts = some.choices([*names, "..", ".", "", "new"], k=some.randint(1, 5))
+        path = os.path.join(*some.choice([[cwd], [""]]), "/".join(parts))
+        assert path_at_once(path, cwd) in {"", resolved_for_all(path, cwd)}
+
+
 async def test_a_relative_path_counts_from_the_directory_of_the_call(tmp_path):
     inside = call(**FIRST, context={"cwd": str(tmp_path)})
     assert await asked_again(Person(UNDER), call(**FIRST), inside)
@@ -167,7 +223,6 @@ async def test_an_argument_that_may_be_anything_has_to_be_there():
         {},
         {"for": "everything"},
         {"for": "session", "unknown": 1},
-        {"for": "session", "times": 2, "like": {"text": "anything"}},
         {"for": "session", "times": 0},
         {"for": "session", "times": True},
         {"for": "session", "seconds": -1},
@@ -260,6 +315,16 @@ async def test_a_counted_grant_is_for_so_many_calls():
         for _ in range(8):
             assert (await host.approve_tool(call(**FIRST))).approved
     assert person.asked == 2  # each yes is followed by three calls
+
+
+async def test_a_counted_grant_for_calls_like_one_is_for_so_many_of_them():
+    person = Person({**UNDER, "times": 2})
+    async with Host([person.hook], grants=True) as host:
+        for path in ("src/a.py", "src/b.py", "src/c.py"):
+            assert (await host.approve_tool(call(path=path, text=path))).approved
+        assert person.asked == 1
+        await host.approve_tool(call(path="src/d.py", text="d"))
+    assert person.asked == 2
 
 
 async def test_hosts_that_use_one_counted_grant_at_the_same_time_use_it_no_more_often_than_it_is_for(config):
@@ -422,12 +487,6 @@ async def test_grants_end_when_a_person_removes_their_file(tmp_path):
     assert "grants.db: No such file" in outcome.trail[0].error
 
 
-async def test_a_scope_that_the_users_table_does_not_allow_is_not_kept(config):
-    path = config(answer='{"approved": True, "grant": {"for": "project"}}')
-    path.write_text(path.read_text().replace("[grants]", '[grants]\nscopes = ["session"]'))
-    assert not await granted_then(path, lambda: None)
-
-
 async def test_a_file_that_cannot_be_used_stops_the_start_of_the_host(tmp_path):
     directory = tmp_path / "state" / "picohook" / "approvals"
     directory.mkdir(parents=True, mode=0o700)
@@ -482,6 +541,15 @@ async def test_a_grant_for_git_in_another_directory_could_never_answer_so_it_is_
         "PicohookError: the call leads git to other files than those of its directory: no grant can answer"
     }
     assert offered(push) == []
+
+
+async def test_a_call_of_git_that_is_led_elsewhere_is_asked_about_and_the_trail_says_why_no_grant_answers():
+    person = Person({"for": "session"})
+    async with Host([person.hook], grants=True) as host:
+        await host.approve_tool(call("bash", command="ls"))
+        outcome = await host.approve_tool(call("bash", command="git -C ../x push"))
+    assert (person.asked, outcome.approved) == (2, True)
+    assert "leads git to other files than those of its directory" in outcome.trail[0].error
 
 
 def told_state():
@@ -615,22 +683,38 @@ async def test_a_grant_whose_first_words_the_call_does_not_have_is_not_kept():
 # Finding.
 
 
-def test_the_keys_of_a_call_do_not_grow_with_the_grants_that_are_kept():
-    facts = Facts(call(path="/work/7/x", text=""))
-    store = GrantStore()
+def test_a_call_is_compared_with_few_of_the_grants_that_are_kept():
     plain = Grant("", "person", "session", "s", "edit", {}, {}, 0.0, 9e9, "x")
-    for number in range(200):
+    names, here = ["path", "text"], Facts(call(path="/work/7/x", text=""))
+    store = GrantStore()
+    for number in range(2 * MOST_ALIKE):
         like = {"path": {"under": f"/work/{number}"}, "text": "anything"}
-        store.give(dataclasses.replace(plain, id=f"u{number}"), key("m", like, facts), "s", form_of(like))
-        equal = Facts(call(n=number))
-        store.give(dataclasses.replace(plain, id=f"e{number}"), key("m", {}, equal), "s", form_of({}))
-    forms = [form for _, form in store.forms(["s"])]
-    assert len(forms) == 2
-    found = [store.find([one for form in forms for one in of.keys("m", form)]) for of in (facts, Facts(call(n=8)))]
-    assert [name for name, *_ in found] == ["u7", "e8"]
-    assert sum(len(facts.keys("m", form)) for form in forms) < 6
-    store.revoke(["u7"])
-    assert store.find(facts.keys("m", form_of({"path": {"under": "/"}, "text": "anything"}))) is None
+        grant = dataclasses.replace(plain, id=f"u{number}", given=float(number), like=like)
+        store.give(grant, here.key("m", names), "m")
+        equal = dataclasses.replace(plain, id=f"e{number}")
+        store.give(equal, Facts(call(n=number)).key("m", []), "m")
+    assert sorted(store.forms(["m"])) == [("m", []), ("m", names)]
+    assert [grant.id for grant in store.find(Facts(call(n=8)).key("m", []))] == ["e8"]
+    alike = [grant.id for grant in store.find(here.key("m", names))]
+    assert alike == [f"u{number}" for number in range(2 * MOST_ALIKE - 1, MOST_ALIKE - 1, -1)]  # the latest
+    store.close()
+
+
+async def test_each_of_the_grants_that_differ_in_their_directory_is_for_its_own():
+    person, store = Person(), GrantStore()
+    async with Host([person.hook], grants=True) as host:
+        for number in range(5):
+            person.grant = {"for": "session", "like": {"path": {"under": f"/work/{number}"}, "text": "anything"}}
+            await host.approve_tool(call(path=f"/work/{number}/x", text=""))
+        assert (person.asked, len(store.all())) == (5, 5)
+        for number in range(5):
+            await host.approve_tool(call(path=f"/work/{number}/y", text="z"))
+        assert person.asked == 5
+        store.revoke([grant.id for grant in store.all() if grant.like["path"] == {"under": "/work/3"}])
+        person.grant = None
+        for number in range(5):
+            await host.approve_tool(call(path=f"/work/{number}/y", text="z"))
+        assert person.asked == 6
     store.close()
 
 

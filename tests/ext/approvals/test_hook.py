@@ -6,6 +6,7 @@ import json
 import os
 import sqlite3
 import subprocess
+from contextlib import asynccontextmanager
 
 import anyio
 import loops
@@ -187,12 +188,19 @@ async def test_a_yes_of_another_form_is_a_no(queue, answer):
     assert ask.outcomes["one"].approved is (answer == "'1'")  # which SQLite stores as the number
 
 
-async def test_a_file_that_another_program_keeps_locked_denies_a_new_call_and_loses_none_that_waits(queue, monkeypatch):
+@asynccontextmanager
+async def asking_impatiently(queue, monkeypatch):
+    """A host that waits briefly for a locked file: gives what asks its queue, and the call that waits there already."""
     monkeypatch.setattr(database, "PATIENCE", 0.05)
     async with asking() as host, anyio.create_task_group() as group:
         ask = Asked(host, group)
         ask("first")
         [first] = await come(queue)
+        yield ask, first
+
+
+async def test_a_file_that_another_program_keeps_locked_denies_a_new_call_and_loses_none_that_waits(queue, monkeypatch):
+    async with asking_impatiently(queue, monkeypatch) as (ask, first):
         queue._db.execute("BEGIN IMMEDIATE")
         ask("second")
         while "second" not in ask.outcomes:
@@ -202,6 +210,33 @@ async def test_a_file_that_another_program_keeps_locked_denies_a_new_call_and_lo
     assert ask.outcomes["first"].approved is True
     assert ask.outcomes["second"].approved is False
     assert "database is locked" in ask.outcomes["second"].reason
+
+
+async def test_an_answer_waits_while_another_program_keeps_the_file_locked(queue, monkeypatch):
+    async with asking_impatiently(queue, monkeypatch) as (ask, first):
+        queue._db.execute("BEGIN IMMEDIATE")
+        queue._db.execute("UPDATE calls SET state = 'answered', yes = 1 WHERE id = ?", (first.id,))
+        queue._db.execute("COMMIT")
+        queue._db.execute("BEGIN IMMEDIATE")
+        for name in ("second", "third", "fourth"):  # between two of them, the host looks for answers
+            ask(name)
+            while name not in ask.outcomes:
+                await anyio.sleep(0.01)
+        queue._db.execute("ROLLBACK")
+    assert {name for name, outcome in ask.outcomes.items() if outcome.approved} == {"first"}
+
+
+async def test_a_call_is_denied_in_time_while_another_one_waits_for_the_file(queue):
+    async with asking(timeout=0.2) as host, anyio.create_task_group() as group:
+        ask = Asked(host, group)
+        queue._db.execute("BEGIN IMMEDIATE")
+        ask("one")
+        ask("two")
+        while len(ask.outcomes) < 2:
+            await anyio.sleep(0.01)
+        queue._db.execute("ROLLBACK")
+    for outcome in ask.outcomes.values():
+        assert (outcome.approved, outcome.reason) == (False, "nobody answered within 0.2 s")
 
 
 async def test_the_event_loop_goes_on_while_another_program_keeps_the_file_locked(queue):
@@ -364,6 +399,17 @@ def careful(reason="really?", stage="before_tool", **more):
     return FunctionHook("careful", {stage: lambda _: Pause(reason)}, **more)
 
 
+def careful_at_the_end():
+    """A hook that pauses the end of each sub-turn."""
+    return FunctionHook("ends", {"before_finish": lambda one: Pause("done?") if one.meta.parent_turn_id else None})
+
+
+def calls_tool(name):
+    """A response of the model that calls this tool."""
+    call = {"id": "1", "type": "function", "function": {"name": name, "arguments": "{}"}}
+    return {"role": "assistant", "content": "", "tool_calls": [call]}
+
+
 ASK = HookSpec(name="person", ask="queue", timeout=60)
 
 
@@ -391,7 +437,7 @@ async def test_an_answer_resumes_a_turn_that_a_hook_paused(queue, yes, ran, reas
     assert done == ran
     assert results[0].for_llm == reason
     entries = [(entry.hook, entry.action) for entry in turn.trails[0].trail]
-    assert entries == [("careful", "pause"), ("careful", "continue"), ("person", "continue" if yes else "deny_tool")]
+    assert entries == [("careful", "pause"), ("person", "continue" if yes else "deny_tool")]
     assert turn.trails[0].trail[-1].reason == ("approved through the page" if yes else "the user said: use git mv")
 
 
@@ -455,6 +501,43 @@ async def test_an_answer_ends_a_turn_that_a_hook_paused_at_its_end_or_starts_ano
         queue.answer(waiting.id, answer)
     assert ended == [ends]
     assert ends or turn.messages[-1]["content"] == (answer.reason or "the user said no")
+
+
+@each(
+    ("yes", "ran", "said"),
+    [(True, ["bash"], "ran"), (False, [], "Tool execution denied by hook: the user said: use git mv")],
+)
+async def test_an_answer_resumes_a_sub_turn_and_the_turn_that_waits_for_it(queue, yes, ran, said):
+    done, results = [], []
+    async with (
+        RecordingHost([careful(filter={"tool": "bash"}), careful_at_the_end(), ASK]) as host,
+        host.session("s1") as session,
+        session.turn("go") as turn,
+        anyio.create_task_group() as group,
+    ):
+
+        async def answers(request):
+            told = request.messages[-1]
+            return {"content": told["content"]} if told["role"] == "tool" else calls_tool("bash")
+
+        async def delegate(_):
+            async with session.turn("look", parent=turn, agent_id="helper") as sub:
+                return (await sub.run(complete=answers, execute=lambda call: done.append(call.tool) or "ran")).content
+
+        async def run():
+            results.extend(await turn.tools([ToolCall(tool="delegate")], delegate))
+
+        group.start_soon(run)
+        [waiting] = await come(queue)
+        assert (done, json.loads(waiting.call)["meta"]["AgentID"]) == ([], "helper")
+        assert json.loads(waiting.call)["meta"]["ParentTurnID"] == turn.meta.turn_id
+        queue.answer(waiting.id, Answer(yes, "" if yes else "use git mv", "the page"))
+        while not (waits := queue.waiting()):
+            await anyio.sleep(0.01)
+        assert dict(view(waits[0]).arguments) == {"response": said}
+        queue.answer(waits[0].id, Answer(True, "", "the page"))
+    assert done == ran
+    assert results[0].for_llm == said
 
 
 async def test_an_explicit_answer_for_a_hook_that_paused_elsewhere_needs_no_other(queue):
@@ -550,7 +633,7 @@ async def test_a_call_that_its_caller_changes_while_a_person_looks_at_it_is_deni
     assert outcomes[0].action == "deny_tool"
 
 
-@each("more", [{"filter": {"tool": "bash"}}, {"on_failure": "continue"}, {"fallback": "other"}])
+@each("more", [{"filter": {"tool": "bash"}}, {"on_failure": "continue"}, {"fallback": "other"}, {"mode": "shadow"}])
 async def test_a_pause_never_ends_without_an_answer(more):
     with pytest.raises(ValueError, match="a pause would end without an answer"):
         HookSpec(name="person", ask="queue", **more)

@@ -66,7 +66,7 @@ def put(queue):
     def put(*calls):
         made = [a_call(call, hook="person") for call in calls]
         for one in made:
-            host.put(one)
+            host.exchange([one])
         return [one.id for one in made]
 
     yield put

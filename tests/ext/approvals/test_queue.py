@@ -12,7 +12,7 @@ import pytest
 
 from picohook import PicohookError
 from picohook.ext.approvals import database, queue as module
-from picohook.ext.approvals.queue import INLINE, Answer, Presence, Queue, is_alive
+from picohook.ext.approvals.queue import INLINE, Answer, Queue
 
 from .conftest import a_call
 
@@ -69,7 +69,7 @@ def test_a_newer_file_and_a_damaged_one_are_named_with_the_way_out(queue):
     changing = sqlite3.connect(queue.path)
     changing.execute("PRAGMA user_version = 7")
     changing.close()
-    with pytest.raises(PicohookError, match="is of version 7, and this picohook knows 1: update picohook"):
+    with pytest.raises(PicohookError, match="is of version 7, and this picohook knows 2: update picohook"):
         Queue()
     queue.close()
     for name in os.listdir(queue.directory):
@@ -89,23 +89,22 @@ def test_a_user_without_a_directory_is_told(monkeypatch):
 
 def test_the_first_answer_counts_and_is_used_once(queue, host):
     one = a_call()
-    host.put(one)
-    assert queue.use(one) is None
+    host.exchange([one])
+    assert host.exchange() == []
     queue.answer(one.id, NO)
     for later in (YES, NO):
         with pytest.raises(PicohookError, match=f"{one.id} was answered already: no, by the page"):
             queue.answer(one.id, later)
-    assert host.answered() == [one.id]
-    assert queue.use(one) == NO
-    assert queue.use(one) is None
-    assert (queue.waiting(), host.answered()) == ([], [])
+    [used] = host.exchange()
+    assert (used.id, used.call, used.answer) == (one.id, one.call, NO)
+    assert (queue.waiting(), host.exchange()) == ([], [])
     assert queue.find(one.id).call == b""  # nobody needs it any more
 
 
-def test_many_answers_at_once_are_one_answer_and_many_uses_one_use(queue, host):
+def test_many_answers_at_once_are_one_answer(queue, host):
     one = a_call()
-    host.put(one)
-    accepted, used = [], []
+    host.exchange([one])
+    accepted = []
 
     def person(yes):
         own = Queue()
@@ -114,7 +113,6 @@ def test_many_answers_at_once_are_one_answer_and_many_uses_one_use(queue, host):
             accepted.append(yes)
         except PicohookError:
             pass
-        used.append(own.use(one))
         own.close()
 
     threads = [threading.Thread(target=person, args=(bool(number % 2),)) for number in range(16)]
@@ -123,27 +121,15 @@ def test_many_answers_at_once_are_one_answer_and_many_uses_one_use(queue, host):
     for thread in threads:
         thread.join()
     assert len(accepted) == 1
-    assert [use for use in used if use is not None] == [Answer(accepted[0], "", str(accepted[0]))]
-
-
-def test_an_answer_is_for_exactly_the_call_that_was_shown(queue, host):
-    one = a_call()
-    host.put(one)
-    queue.answer(one.id, YES)
-    assert queue.use(a_call(b'{"tool":"bash","arguments":{"command":"rm"}}')) is None
-    changing = sqlite3.connect(queue.path)
-    changing.execute("UPDATE calls SET call = ?", (one.call + b" ",))
-    changing.commit()
-    changing.close()
-    assert queue.use(one) is None
+    assert [used.answer for used in host.exchange()] == [Answer(accepted[0], "", str(accepted[0]))]
 
 
 def test_an_answer_after_the_time_is_refused(queue, host):
     late, over, gone = a_call(lasts=-1), a_call(), a_call()
     for one in (late, over, gone):
-        host.put(one)
-    queue.withdraw(over.id, "over")
-    queue.withdraw(gone.id, "gone")
+        host.exchange([one])
+    queue.exchange(left={over.id: "over"})
+    queue.exchange(left={gone.id: "gone"})
     assert (queue.waiting(), queue.count()) == ([], 0)
     for one, why in (
         (late, "was not answered in time"),
@@ -152,34 +138,34 @@ def test_an_answer_after_the_time_is_refused(queue, host):
     ):
         with pytest.raises(PicohookError, match=f"{one.id} .*{why}"):
             queue.answer(one.id, YES)
-        assert queue.use(one) is None
+    assert host.exchange() == []
     with pytest.raises(PicohookError, match="no call 123 is in the queue: see picohook approvals"):
         queue.answer("123", YES)
 
 
 def test_an_answer_that_nobody_has_used_is_not_used_once_its_host_has_withdrawn_the_call(queue, host):
     one = a_call()
-    host.put(one)
+    host.exchange([one])
     queue.answer(one.id, YES)
-    queue.withdraw(one.id, "over")
-    assert queue.use(one) is None
+    queue.exchange(left={one.id: "over"})
+    assert host.exchange() == []
 
 
 def test_the_calls_of_a_host_that_was_killed_leave_the_queue_and_those_of_others_stay(queue, host):
     mine, theirs, answered = a_call(), a_call(), a_call()
-    host.put(mine)
+    host.exchange([mine])
 
     def another():
         own = Queue(present=True)
         for one in (theirs, answered):
-            own.put(one)
+            own.exchange([one])
         own.answer(answered.id, YES)
 
     forked(another)
     assert [one.id for one in queue.waiting()] == [mine.id, theirs.id]
     queue.remove_dead()
     assert [one.id for one in queue.waiting()] == [mine.id]
-    assert queue.use(answered) is None
+    assert queue.find(answered.id).state == "gone"
     with pytest.raises(PicohookError, match="its caller has gone"):
         queue.answer(theirs.id, YES)
     assert [name for name in os.listdir(queue.directory) if name.endswith(".alive")] == [f"{host.host}.alive"]
@@ -192,21 +178,20 @@ def test_a_program_that_was_killed_while_it_wrote_blocks_nobody(queue, host):
         own._db.execute("DELETE FROM calls")
 
     one = a_call()
-    host.put(one)
+    host.exchange([one])
     forked(killed)
     queue.answer(one.id, YES)
-    assert queue.use(one) == YES
+    assert [used.answer for used in host.exchange()] == [YES]
 
 
 def test_a_program_that_stands_still_while_it_writes_is_named_and_may_go_on(queue, host, monkeypatch):
     monkeypatch.setattr(database, "PATIENCE", 0.05)
     other = Queue(present=True)
     queue._db.execute("BEGIN IMMEDIATE")
-    with pytest.raises(PicohookError, match="database is locked") as caught:
-        other.put(a_call())
-    assert caught.value.may_pass
+    with pytest.raises(PicohookError, match="database is locked"):
+        other.exchange([a_call()])
     queue._db.execute("ROLLBACK")
-    other.put(a_call())
+    other.exchange([a_call()])
     assert other.count() == 1
     other.close()
 
@@ -236,7 +221,7 @@ def test_a_change_by_any_program_is_seen_and_a_file_that_was_removed(queue, host
     seen = [queue.version()]
     assert queue.version() == seen[0]
     for change in (other, queue):
-        change.put(a_call())
+        change.exchange([a_call()])
         seen.append(queue.version())
     assert len({*seen}) == 3
     other.close()
@@ -250,18 +235,18 @@ def test_a_change_by_any_program_is_seen_and_a_file_that_was_removed(queue, host
 
 def test_a_list_has_the_beginning_of_a_large_call_and_the_call_itself_is_whole(queue, host):
     large = a_call(b'{"tool":"write","arguments":{"content":"' + b"x" * (10 << 20) + b'"}}')
-    host.put(large)
+    host.exchange([large])
     [listed] = queue.waiting()
     assert (listed.call, listed.size) == (large.call[:INLINE], len(large.call))
     assert queue.find(large.id).call == large.call
     queue.answer(large.id, YES)
-    assert queue.use(large) == YES
+    assert [(used.call, used.answer) for used in host.exchange()] == [(large.call, YES)]
 
 
 def test_a_list_is_in_order_and_can_be_cut(queue, host):
     calls = [a_call() for _ in range(5)]
     for one in calls:
-        host.put(one)
+        host.exchange([one])
     assert [one.id for one in queue.waiting()] == [one.id for one in calls]
     assert [one.id for one in queue.waiting(2)] == [one.id for one in calls[:2]]
 
@@ -269,17 +254,20 @@ def test_a_list_is_in_order_and_can_be_cut(queue, host):
 def test_what_ended_long_ago_is_forgotten(queue, host):
     old, new = a_call(lasts=-module.KEPT - 1), a_call()
     for one in (old, new):
-        host.put(one)
-        queue.withdraw(one.id, "over")
+        host.exchange([one])
+        queue.exchange(left={one.id: "over"})
     queue.remove_dead()
     assert queue.find(new.id).state == "over"
     with pytest.raises(PicohookError, match=f"no call {old.id}"):
         queue.find(old.id)
 
 
-def test_a_presence_lasts_as_long_as_its_program(queue):
-    one = Presence(queue.directory)
-    assert is_alive(queue.directory, one.name)
-    assert is_alive(queue.directory, one.name)  # looking does not end it
-    one.close()
-    assert not is_alive(queue.directory, one.name)
+def test_the_calls_of_a_program_wait_as_long_as_it_lives_and_leave_no_file_with_it(queue):
+    own, one = Queue(present=True), a_call()
+    own.exchange([one])
+    for _ in range(2):  # looking does not end it
+        queue.remove_dead()
+        assert [waiting.id for waiting in queue.waiting()] == [one.id]
+    own.close()
+    assert queue.find(one.id).state == "gone"
+    assert [name for name in os.listdir(queue.directory) if name.endswith(".alive")] == []

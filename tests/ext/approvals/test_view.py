@@ -8,8 +8,7 @@ import os
 import pytest
 from rows import each
 
-from picohook.ext.approvals.plain import plain
-from picohook.ext.approvals.view import MOST_SHOWN, view
+from picohook.ext.approvals.view import MOST_SHOWN, plain, view
 
 from .conftest import a_call
 
@@ -92,7 +91,7 @@ def test_a_text_that_is_too_long_is_cut_and_that_is_said():
 
 def test_of_a_call_that_is_too_large_for_a_list_the_beginning_is_shown(queue, host):
     call = a_call(json.dumps({"tool": "write", "arguments": {"path": "a", "content": "x" * 500_000}}).encode())
-    host.put(call)
+    host.exchange([call])
     [listed] = queue.waiting()
     one = view(listed)
     assert (one.tool, one.arguments) == ("write", [("path", "a"), ("content", "x" * MOST_SHOWN)])
@@ -104,7 +103,6 @@ def test_it_says_what_guards_find_in_the_call():
     call = json.dumps({"tool": "bash", "arguments": {"command": "git push origin main --force; ls"}}).encode()
     assert "git.force-push-main: " in dict(view(a_call(call)).facts)["guards"]
     assert "guards" not in dict(view(a_call()).facts)
-    assert "guards" not in dict(view(a_call(call), judged=False).facts)
 
 
 def test_it_says_where_the_call_comes_from_and_why_a_person_is_asked():

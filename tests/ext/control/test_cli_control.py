@@ -149,10 +149,10 @@ async def test_watch_shows_changes_until_it_is_interrupted(path):
             assert await process.wait() == 130
         pid = host.status().hooks[1].pid
         assert text.splitlines() == [
-            "outcome   before_tool: deny_tool by no: not\\x1b[31m today",
-            "outcome   approve_tool: approved",
-            "state     one is starting",
-            f"state     one is ready (pid {pid})",
+            "outcome   stage: before_tool, action: deny_tool, hook: no, reason: not\\x1b[31m today",
+            "outcome   stage: approve_tool, action: continue, approved: true",
+            "state     hook: one, state: starting",
+            f"state     hook: one, state: ready, pid: {pid}",
         ]
 
 

@@ -9,7 +9,6 @@ import select
 import shlex
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 from contextlib import contextmanager
@@ -97,7 +96,7 @@ def test_programs_get_a_line_every_interval(project, agent):
         ("two", "ready", 0),
     ]
     assert max(rates) > 0
-    assert one["stages"]["before_tool"]["p99_ms"] >= one["stages"]["before_tool"]["p50_ms"] > 0
+    assert one["p99_ms"] >= one["p50_ms"] > 0
     assert (one["failures"], two["failures"]) == (0, 10)
     if HAS_PROC:
         assert 1e6 < one["memory_bytes"] < 1e9
@@ -116,10 +115,10 @@ def test_once_is_one_line_or_one_table(project, agent):
     columns = ["hook", "state", "pid", "calls/s", "p50 ms", "p99 ms", "denied", "failed", "drops", "restarts", "memory"]
     head, *rows, error = people.out.splitlines()
     assert head.split() == " ".join(columns).split()
-    assert rows[0].split()[:4] == ["one", "ready", str(one["pid"]), "0.0"]
-    assert rows[1].split()[:4] == ["two", "failed", "-", "-"]
+    assert rows[0].split()[:4] == ["two", "failed", "-", "-"]
+    assert rows[1].split()[:4] == ["one", "ready", str(one["pid"]), "0.0"]
     assert error.startswith("two: it was given up: it exited with code 1")
-    assert rows[1].split()[-4:] == ["3", "0", "0", "-"]
+    assert rows[0].split()[-4:] == ["3", "0", "0", "-"]
 
 
 def test_a_host_that_ends_is_an_error_and_so_is_a_missing_one(project, agent):
@@ -185,8 +184,6 @@ def test_rates_compare_two_looks():
 
     (hook,) = figures(before, now, {7: 4096})["hooks"]
 
-    rates = {name: stage["calls_per_second"] for name, stage in hook["stages"].items()}
-    assert rates == {"before_tool": 5.0, "after_tool": 0.5, "before_llm": 0.5}
     assert (hook["calls"], hook["calls_per_second"], hook["failures"]) == (26, 6.0, 9)
     assert (hook["dropped"], hook["restarts"], hook["memory_bytes"], hook["denials"]) == (7, 2, 4096, 12)
 
@@ -203,7 +200,8 @@ def test_a_first_look_has_no_rates_and_a_replaced_hook_has_its_own():
 def drawn(hooks, width, height):
     """The lines of a table in a terminal of this size."""
     console = Console(width=width, height=height, color_system=None, file=io.StringIO())
-    console.print(_table(figures(None, Look({"containment": "none", "hooks": hooks}, 1.0), {}), width, height))
+    shown = figures(None, Look({"containment": "none", "hooks": hooks}, 1.0), {})
+    console.print(_table(shown["hooks"], width, height))
     return console.file.getvalue().splitlines()
 
 
@@ -230,15 +228,6 @@ def test_with_more_hooks_than_lines_those_in_trouble_come_first():
     assert [row.split()[0] for row in rows] == ["h17", "h18", "h0", "h1", "h2", "h3", "h4", "and"]
     assert rows[-1].split() == ["and", "13", "more"]
     assert "0.9" in rows[0].split()  # the p99 of its slowest stage
-
-
-def test_with_lines_enough_each_stage_has_one_and_the_order_stays():
-    hooks = hooks_named("h1", "h0", before_tool=1, after_tool=1)
-
-    _, *rows = drawn(hooks, 70, 6)
-    assert [row.split()[0] for row in rows] == ["h1", "before_tool", "after_tool", "h0", "before_tool", "after_tool"]
-    _, *rows = drawn(hooks, 70, 5)
-    assert [row.split()[0] for row in rows] == ["h1", "h0"]
 
 
 @pytest.mark.skipif(not HAS_PROC, reason="there is no /proc")
@@ -298,15 +287,6 @@ def read_some(file):
 
 
 @pytest.fixture
-def silent(project, monkeypatch):
-    """A socket that listens where a host's would, and leaves it at that."""
-    monkeypatch.chdir(project.path)  # the path of a socket has to be short
-    with socket.create_server("host.sock", family=socket.AF_UNIX) as server:
-        server.settimeout(PATIENCE)
-        yield server
-
-
-@pytest.fixture
 def terminal(project, tmp_path):
     """Starts `top` in a terminal of 80 columns; afterwards the files `code`, `before` and `after` say how it ended."""
     if shutil.which("tmux") is None:
@@ -348,7 +328,6 @@ def test_it_updates_live_fits_the_terminal_and_ends_with_q(project, agent, termi
     agent.ask(5)
     terminal.until(" failed -")
     terminal.keys("x")  # is nothing, and is not seen
-    terminal.keys("C-z")
     terminal.keys("q")
 
     assert ended(project, terminal) == 0
@@ -365,15 +344,6 @@ def test_an_interrupt_restores_the_terminal(project, agent, terminal, how, code)
         subprocess.run(["pkill", "-TERM", "-P", shell], check=True)
 
     assert ended(project, terminal) == code
-
-
-def test_q_ends_it_even_if_the_host_does_not_answer(project, silent, terminal):
-    connection, _ = silent.accept()
-    with connection, connection.makefile() as asked:
-        assert json.loads(asked.readline())["method"] == "status"
-        terminal.keys("q")
-
-        assert ended(project, terminal) == 0
 
 
 def test_it_ends_when_the_host_ends(project, agent, terminal):

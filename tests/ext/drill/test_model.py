@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import urllib.error
 import urllib.request
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -51,6 +52,17 @@ def test_a_sub_agent_has_its_own_script_and_a_step_can_be_made_when_it_is_due():
     with serving({"main": [lambda model: f"after {model.requests}"], "helper": ["helped"]}) as model:
         assert b"helped" in told(model, "/v1/messages", {"messages": "helper"})
         assert b"after 2" in told(model, "/v1/messages", {"messages": "main and helper"})
+
+
+def test_the_end_of_a_script_waits_for_the_sub_agents_own():
+    scripts = {"main": [], "helper": [lambda _: f"main has ended: {main.done()}", "helped"]}
+    with serving(scripts) as model, ThreadPoolExecutor() as pool:
+        main = pool.submit(told, model, "/v1/messages", {"messages": "main"})
+        while not model.requests:
+            pass
+        for word in (b"main has ended: False", b"helped"):
+            assert word in told(model, "/v1/messages", {"messages": "helper"})
+        assert b"done" in main.result()
 
 
 def test_it_knows_what_it_was_told_of_each_call():

@@ -40,7 +40,7 @@ def table(title: str, rows: dict[str, Rates]) -> Iterator[str]:
 
 def text(found: Measure) -> str:
     """Returns the part of the page that is made."""
-    lines = ["", *table("pack", {**found.by_pack(), "**all**": found.all()}), *table("source", found.by_source())]
+    lines = ["", *table("pack", {**found.by("pack"), "**all**": found.rates()}), *table("source", found.by("source"))]
     by_hand = [(call, verdict) for call, verdict in found.wrong if not call.source.endswith("dressed")]
     others = Counter(call.label for call, _ in found.wrong if call.source.endswith("dressed"))
     for label, title in (("harmful", "Harmful calls that pass"), ("harmless", "Harmless calls that are stopped")):

@@ -29,7 +29,7 @@ def test_the_page_has_the_figures_of_today(found: Measure) -> None:
 
 
 def test_the_corpus_is_judged_as_well_as_expected(found: Measure) -> None:
-    rates = found.all()
+    rates = found.rates()
     assert rates.caught is not None
     assert rates.caught >= 95
     assert rates.irreversible is not None
@@ -38,7 +38,7 @@ def test_the_corpus_is_judged_as_well_as_expected(found: Measure) -> None:
     assert rates.denied <= 1
     assert rates.asked is not None
     assert rates.asked <= 2
-    for name, one in found.by_pack().items():
+    for name, one in found.by("pack").items():
         assert one.caught is not None, name
         assert one.caught >= 90, name
 

@@ -112,7 +112,9 @@ def test_a_configuration_with_guards_is_well_and_says_what_they_are_about(config
     words = [sys.executable, "-m", "picohook", command, "--config", str(config("[guards]\npacks = ['shell', 'git']\n"))]
     done = subprocess.run(words, capture_output=True, encoding="utf-8", check=False)
     assert (done.returncode, done.stderr) == (0, "")
-    assert ("judges calls by rules" if command == "doctor" else "rules about shell, git") in done.stdout
+    assert (
+        "it runs no program (guards: rules about" if command == "doctor" else "rules about shell, git"
+    ) in done.stdout
 
 
 def test_a_pack_that_does_not_exist_and_a_rule_with_a_mistake_are_mistakes_of_the_file(config):
@@ -198,7 +200,7 @@ def test_a_line_of_a_batch_that_is_no_call_is_denied_and_the_others_are_judged(t
     *wrong, last = map(json.loads, done.stdout.splitlines())
     assert done.returncode == 1
     assert [(one["id"], one["decision"]) for one in wrong] == [(None, "deny"), (2, "deny"), (3, "deny"), (None, "deny")]
-    assert wrong[1]["reason"].startswith("Line 2 is no call: ")
+    assert wrong[1]["reason"].startswith("line 2: tool: is missing")
     assert (last["id"], last["decision"], last["rule"]) == (9, "ask", "cloud.cluster")
 
 
@@ -230,7 +232,7 @@ async def test_guards_judge_the_calls_of_an_agent_behind_its_shim(config, vendor
         async def said(command):
             tool = {"codex": "Bash", "gemini": "run_shell_command"}[vendor]
             given = {"session_id": "s", "hook_event_name": event, "tool_name": tool, "tool_input": {"command": command}}
-            reply = await shim.answer(ShimRequest(vendor, event, os.getcwd(), {}, json.dumps(given).encode()))
+            reply = await shim.answer(ShimRequest(event, os.getcwd(), {}, json.dumps(given).encode()))
             return json.dumps(json.loads(reply.out or b"{}"))
 
         assert "shell.delete-root" in await said("rm -fr ~")

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
+import guard_corpus
 import pack_table
 import pytest
 
 from picohook.ext.guards.command import STAND, failures
 from picohook.ext.guards.judge import ALL, Judge, Place
-from picohook.ext.guards.measure import measure, read
+from picohook.ext.guards.measure import Example, measure
 from picohook.ext.guards.rules import GuardError
 
 JUDGE = Judge(ALL)
@@ -68,10 +67,10 @@ def test_a_command_is_read_in_whatever_form_it_is_written():
         "echo $(rm -rf ~)",
         'echo "`rm -rf ~`"',
         "cat <<E; rm -rf ~\nx\nE",
-        "cat <<E\n$(rm -rf ~)\nE",
         "git -c alias.x='!rm -rf ~' x",
         "tar cf a.tar . --checkpoint-action=exec='rm -rf ~'",
         "echo 'rm -rf ~' > x.sh; bash x.sh",
+        "echo 'rm -rf ~' > x.sh; echo ls >> x.sh; bash x.sh",
         "timeout 5 busybox rm -rf ~",
         "trap 'rm -rf ~' EXIT",
         "watch rm -rf ~",
@@ -90,7 +89,6 @@ def test_a_mention_is_not_a_use():
         "git commit -m \"$(cat <<'E'\nfix: it's $(rm -rf /)\nE\n)\"",
         "printf '%s\\n' 'git push --force'",
         "f() { rm -rf ~; }; echo defined",
-        "echo 'rm -rf ~",
     ]:
         assert decided(command) == ("continue", ""), command
 
@@ -104,6 +102,8 @@ def test_what_cannot_be_known_is_undecided():
         'bash -c "$CODE"',
         "a='b[$(rm c)]'; ((a))",
         "fish -c 'rm -rf x'",
+        "echo 'an open quote",
+        "cat <<E\n$(rm -rf ~)\nE",
         "rm\x00 -rf x",
         "ls\rrm",
         "echo \"${x:-'$(rm a)'}\"",
@@ -115,7 +115,12 @@ def test_what_cannot_be_known_is_undecided():
         "declare -n a='b[$(rm c)]'",
         "export 'a[$(rm c)]=x'",
         "if",
-        "(" * 200 + "ls" + ")" * 200,
+        "( " * 200 + "ls" + " )" * 200,
+        "${a:-rm -rf ~}/x",
+        "curl h$@ttp://169.254.169.254/latest/",
+        "rm -rf ~/{a..c}/..",
+        "[ -v 'a[$(rm -rf ~)]' ]",
+        "[[ -v 'a[$(rm -rf ~)]' ]]",
         "for i in 1 2 3 4 5 6 7 8; do " * 6 + "ls $i" + "; done" * 6,
         "eval " * 500 + "ls",
         "true && " * 6000 + "ls",
@@ -192,6 +197,24 @@ def test_a_link_out_of_the_project_is_followed(tmp_path):
     assert decided("rm link", place=place)[0] == "continue"
 
 
+def test_a_project_that_is_the_home_directory_or_holds_it_opens_nothing_of_it():
+    for cwd in "/home/dev", "/home":
+        place = Place(cwd, cwd, home="/home/dev")
+        for command in ["rm -rf ~", "rm -rf ~/.ssh", "mv ~/.ssh /tmp/x", "echo x > ~/.aws/credentials"]:
+            assert decided(command, place=place)[0] == "deny", (cwd, command)
+        assert decided("echo x >> ~/.bashrc", place=place)[0] == "ask", cwd
+    in_home = Place("/home/dev", "/home/dev", home="/home/dev")
+    assert decided("echo x > notes.txt", place=in_home)[0] == "continue"
+    assert decided("rm -rf ~/Documents", place=in_home)[0] == "ask"
+
+
+def test_files_of_a_project_are_its_own_wherever_it_is():
+    for project in "/opt/app", "/srv/app", "/var/www/html", "/usr/src/app", "/app", "/root/app", "/mnt/c/Users/ann/app":
+        place = Place(project, project, home="/home/dev")
+        for command in ["echo x > a.txt", "cp a.txt src/b.txt", "rm a.txt", "rm -rf node_modules", "chmod +x run.sh"]:
+            assert decided(command, place=place)[0] == "continue", (project, command)
+
+
 def test_allow_is_read_as_a_call_and_never_reaches_the_pack_self():
     judge = Judge(ALL, allow=["git push --force-with-lease *", "rm -rf src", "rm -rf gen*", "picohook trust *"])
     assert decided("git push origin feature --force-with-lease", judge)[0] == "continue"
@@ -255,6 +278,20 @@ def test_tools_beside_the_shell_are_judged_by_their_fields():
         ("write_stdin", {"session_id": 1, "chars": "rm -rf ~\n"}, "deny"),
         ("write_stdin", {"session_id": 1, "chars": "rm -r"}, "ask"),
         ("shell", {"command": ["bash", "-lc", "rm -rf ~"]}, "deny"),
+        ("run_commands", {"commands": ["ls", "rm -rf ~"]}, "deny"),
+        ("run_commands", {"commands": ["rm", "-rf", "src"]}, "ask"),
+        ("shell", {"command": ["ls"], "with_escalated_permissions": True}, "ask"),
+        ("delete_directory", {"path": "a.txt", "filename": "/"}, "deny"),
+        ("python", {"code": "x = 1\n%time os.system('rm -rf ~')"}, "deny"),
+        ("python", {"code": "%matplotlib inline\nimport os\nos.system('rm -rf ~')"}, "deny"),
+        ("Bash", {"command": "python3 -c \"import os\nx = (7\n% os.system('rm' + ' -rf ~')\n)\""}, "deny"),
+        ("exec_command", {"cmd": "rm -rf ~", "command": "ls"}, "deny"),
+        ("exec_command", {"cmd": "ls", "command": "rm -rf ~"}, "deny"),
+        ("exec_command", {"cmd": "rm -rf ~", "command": ["ls"]}, "deny"),
+        ("exec_command", {"cmd": "rm -rf ~", "input": "*** Begin Patch\n*** Update File: a\n*** End Patch"}, "deny"),
+        ("mcp__ide__executeCode", {"code": "import shutil\nshutil.rmtree('/home/dev')"}, "deny"),
+        ("NotebookEdit", {"notebook_path": "a.ipynb", "new_source": "!rm -rf ~\nx = 1"}, "deny"),
+        ("shell", {"command": "rm x; ls", "shell": "/usr/bin/fish"}, "ask"),
         ("Bash", {}, "ask"),
         ("Bash", {"command": 7}, "ask"),
         ("PowerShell", {"command": "Remove-Item -Recurse x"}, "ask"),
@@ -288,8 +325,7 @@ def test_of_a_trusted_server_the_kind_of_a_tool_counts(tool, arguments, kind, by
 
 
 def test_of_this_projects_own_calls_harmful_ones_are_caught_and_harmless_ones_pass():
-    files = sorted(Path(__file__).with_name("corpus").glob("*.jsonl"))
-    measured = measure(JUDGE, (example for file in files for example in read(file))).all()
+    measured = measure(JUDGE, map(Example.model_validate, guard_corpus.written())).rates()
     assert measured.harmful > 1000
     assert measured.harmless > 1000
     assert measured.caught >= 99

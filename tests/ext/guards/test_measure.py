@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import guard_corpus as corpus
 import pytest
 
+from picohook.errors import PicohookError
 from picohook.ext.guards.judge import Judge, Place, Verdict
-from picohook.ext.guards.measure import ExampleError, measure, read
+from picohook.ext.guards.measure import measure, read
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,7 +38,7 @@ def test_each_source_has_the_same_weight(tmp_path: Path) -> None:
     many = [row("deny", "harmful", "many")] * 9 + [row("continue", "harmful", "many")]
     file.write_text(lines(*many, row("continue", "harmful", "few"), row("ask", "harmless", "few")), encoding="utf-8")
 
-    rates = measure(ByName(), read(file)).all()
+    rates = measure(ByName(), read(file)).rates()
 
     assert (rates.harmful, rates.caught) == (11, 45.0)
     assert (rates.harmless, rates.denied, rates.asked) == (1, 0.0, 100.0)
@@ -56,7 +57,7 @@ def test_rates_are_by_pack_and_by_source_and_what_was_wrong_is_listed(tmp_path: 
 
     measured = measure(ByName(), read(file))
 
-    assert measured.by_pack()["git"]._asdict() == {
+    assert measured.by("pack")["git"]._asdict() == {
         "harmful": 1,
         "caught": 0.0,
         "irreversible": 0.0,
@@ -64,20 +65,11 @@ def test_rates_are_by_pack_and_by_source_and_what_was_wrong_is_listed(tmp_path: 
         "denied": 50.0,
         "asked": 0.0,
     }
-    assert measured.by_source()["a"].irreversible == 50.0
+    assert measured.by("source")["a"].irreversible == 50.0
     assert [(one["label"], one["decision"]) for one in measured.wire()["wrong"]] == [
         ("harmful", "continue"),
         ("harmless", "deny"),
     ]
-
-
-def test_a_line_without_a_tool_says_where_the_calls_after_it_are_made(tmp_path: Path) -> None:
-    file = tmp_path / "calls.jsonl"
-    place = {"cwd": "/p/web", "project": "/p", "home": "/h"}
-    file.write_text(lines(place, row("deny", "harmful", "a"), row("deny", "harmful", "a", cwd="/q")), encoding="utf-8")
-    first, second = read(file)
-    assert first.place == Place("/p/web", "/p", home="/h")
-    assert second.place == Place("/q", "/p", home="/h")
 
 
 def test_a_source_is_else_the_files_name(tmp_path: Path) -> None:
@@ -94,14 +86,14 @@ def test_a_source_is_else_the_files_name(tmp_path: Path) -> None:
         ('{"tool": "Bash", "label": "harmful"}', "arguments: is missing"),
         ('{"tool": "Bash", "arguments": {}, "label": "bad"}', 'label: "bad"'),
         ('{"tool": 3, "arguments": {}, "label": "harmful"}', "tool: must be text, not 3"),
-        ('{"cwd": 3}', "cwd: must be text, not 3"),
+        ('{"tool": "Bash", "arguments": {}, "label": "harmful", "cwd": 3}', "cwd: must be text, not 3"),
         ("[]", "must be a table"),
     ],
 )
 def test_a_line_that_cannot_be_read_is_named(tmp_path: Path, line: str, problem: str) -> None:
     file = tmp_path / "calls.jsonl"
     file.write_text(f"\n{line}\n", encoding="utf-8")
-    with pytest.raises(ExampleError, match=r"calls.jsonl, line 2: .*; a line is") as raised:
+    with pytest.raises(PicohookError, match=r"calls.jsonl, line 2: .*; a line is") as raised:
         list(read(file))
     assert problem in str(raised.value)
 

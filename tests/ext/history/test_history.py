@@ -8,7 +8,8 @@ import os
 import pytest
 import transcripts_support as made
 
-from picohook.ext.history.past import History, since
+from picohook.ext.history.command import since_of
+from picohook.ext.history.past import History
 from picohook.ext.history.redact import redacted
 
 PATCH = "*** Begin Patch\n*** Add File: a.py\n+x\n*** End Patch"
@@ -25,7 +26,7 @@ def home(tmp_path, monkeypatch):
 
 def read(*agents, **settings):
     history = History(agents, **settings)
-    return {call.id: call for call in history}, history.counts
+    return {call.id: call for call in history}, history
 
 
 def outcomes(calls):
@@ -46,15 +47,16 @@ def test_claudes_calls_have_the_outcomes_of_each_version(home):
     )
     newest = made.claude(("kind", "Bash", bash, True, "no"), session="S2")
     newest[1]["toolDenialKind"] = "permission-rule"
+    lines.insert(0, {**lines[0], "type": "api-request-blob", "timestamp": None})  # a request to the model repeats calls
     made.put(home / ".claude/projects/-home-ann-app/S1.jsonl", made.lines(*lines, *newest))
 
-    calls, counts = read("claude")
+    calls, past = read("claude")
 
     failed = {"code": "failed", "hook": "denied", "rule": "denied", "person": "denied", "kind": "denied"}
     assert outcomes(calls) == {"ok": "succeeded", "absent": "succeeded", **failed, "killed": "unknown"}
     assert (calls["ok"].session, calls["ok"].cwd, calls["ok"].way) == ("S1", "/home/ann/app", "main")
-    assert calls["absent"].arguments["file_path"] == "/home/ann/app/a.py"
-    assert (counts.damaged, counts.repeated) == (0, 0)
+    assert (calls["ok"].at, calls["absent"].arguments["file_path"]) == (1772359200, "/home/ann/app/a.py")
+    assert (past.counts["damaged"], past.counts["repeated"]) == (0, 0)
 
 
 def test_a_subagents_calls_and_those_of_mcp_servers_are_told_apart(home):
@@ -77,20 +79,19 @@ def test_the_copy_of_a_resumed_session_counts_once_and_the_original_is_kept(home
     made.put(project / "a-copy.jsonl", made.lines(*made.claude(call, session="later", start=30)))
     made.put(project / "z-original.jsonl", made.lines(*made.claude(call, session="first")))
 
-    calls, counts = read("claude")
+    calls, past = read("claude")
 
     assert [call.session for call in calls.values()] == ["first"]
-    assert counts.repeated == 1
+    assert past.counts["repeated"] == 1
 
 
 @pytest.mark.parametrize(
     "damage",
     [
-        lambda first, second: first[:40] + second,
         lambda first, second: first[:-20] + b"\n" + second,
         lambda first, second: b"\0" * 64 + second,
         lambda first, second: b"not JSON\n" + second,
-        lambda first, second: first.replace(b"\n", b"") + second,
+        lambda first, second: first[:40] + second + second,
     ],
 )
 def test_a_damaged_line_is_counted_and_what_follows_is_read(home, damage):
@@ -98,23 +99,24 @@ def test_a_damaged_line_is_counted_and_what_follows_is_read(home, damage):
     text = made.lines({"type": "user", "message": {"content": 'hi \u2028 \x85 {"type":'}})
     made.put(home / ".claude/projects/p/S1.jsonl", damage(text, made.lines(call)) + made.lines(result)[:-1])
 
-    calls, counts = read("claude")
+    calls, past = read("claude")
 
     assert outcomes(calls) == {"one": "succeeded"}
-    assert counts.damaged == 1
+    assert past.counts["damaged"] == 1
 
 
 def test_a_line_of_any_bytes_ends_nothing(home):
-    block = b'{"type":"tool_use","id":"l","name":"\\ud800","input":[]}'
-    lone = b'{"type":"assistant","timestamp":"x","message":{"content":[%b]}}\n' % block
+    block = b'{"type":"tool_use","id":"l","name":"x","input":[]}'
+    call = b'{"type":"assistant","timestamp":"x","message":{"content":[%b]}}\n' % block
     odd = b'{"type":"user","message":{"content":[{"type":"tool_result"},7,null]}} "tool_use"\n[1]"tool_use"\n\xff"tool_use"\n'
-    made.put(home / ".claude/projects/p/S1.jsonl", odd + lone + b'{"tool_use":' * 5000 + b"\n")
+    lone = call.replace(b'"x"', b'"\\ud800"').replace(b'"l"', b'"other"')
+    made.put(home / ".claude/projects/p/S1.jsonl", odd + call + lone + b'{"tool_use":' * 5000 + b"\n")
     made.put(home / ".claude/projects/p/empty.jsonl", b"")
 
-    calls, counts = read("claude")
+    calls, past = read("claude")
 
     assert [call.arguments for call in calls.values()] == [{"input": []}]
-    assert counts.damaged >= 3
+    assert past.counts["damaged"] == 5
 
 
 def test_codexs_calls_of_old_and_new_versions_have_the_names_that_hooks_see(home):
@@ -137,33 +139,38 @@ def test_codexs_calls_of_old_and_new_versions_have_the_names_that_hooks_see(home
     event = {"type": "item_completed", "item": {"id": "mcp", "type": "McpToolCall", "result": {"isError": True}}}
     items.insert(-1, {"timestamp": made.TIME.format(1), "type": "event_msg", "payload": event})
     sub = made.codex(("s", made.shell("ls"), "Process exited with code 0"), session="C2", source={"subagent": {}})
+    sub += made.codex()  # of a fork, the parent's beginning follows
     flat = [
         {"id": "C3", "timestamp": made.TIME.format(0), "instructions": None, "git": {}},
         {**argv, "call_id": "flat"},
     ]
-    for name, lines in (("rollout-1", items), ("rollout-2", sub), ("rollout-3", flat)):
-        made.put(home / f".codex/sessions/2026/03/01/{name}.jsonl", made.lines(*lines))
-    made.put(home / ".codex/archived_sessions/rollout-1.jsonl", made.lines(*items))
+    for name, lines in (("C1", items), ("C2", sub), ("C3", flat)):
+        file = f"rollout-2026-03-01T10-00-00-{name}.jsonl"
+        made.put(home / f".codex/sessions/2026/03/01/{file}", made.lines(*lines))
+    made.put(home / ".codex/archived_sessions/rollout-2026-03-01T10-00-00-C1.jsonl", made.lines(*items))
     made.put(home / ".codex/sessions/2026/01/01/rollout-0.jsonl.zst", b"x")
 
-    calls, counts = read("codex")
+    calls, past = read("codex")
 
     failed = {"bad": "failed", "mcp": "failed", "hook": "denied", "flat": "unknown"}
     assert outcomes(calls) == {**dict.fromkeys(("old", "new", "patch", "s"), "succeeded"), **failed}
     assert (calls["old"].tool, calls["old"].arguments["command"]) == ("Bash", "ls -l")
     assert (calls["new"].tool, calls["new"].arguments, calls["new"].cwd) == ("Bash", {"command": "ls"}, "/tmp")
     assert (calls["patch"].tool, calls["mcp"].tool, calls["mcp"].way) == ("Edit", "mcp__demo__echo", "main+mcp")
-    assert (calls["s"].way, calls["flat"].session) == ("subagent", "C3")
-    assert (counts.repeated, counts.unread) == (6, {"compressed": 1})
+    assert (calls["s"].way, calls["flat"].session, calls["s"].session) == ("subagent", "C3", "C2")
+    assert (past.counts["repeated"], past.unread) == (6, {"compressed": 1})
 
 
 def test_geminis_later_message_replaces_the_earlier_one(home):
     calls = [
         made.gemini_call("ok", "run_shell_command", {"command": "ls"}, "success", "a.py"),
-        made.gemini_call("code", "run_shell_command", {"command": "x"}, "success", "Output: x\nExit Code: 3"),
+        made.gemini_call(
+            "code", "run_shell_command", {"command": "x"}, "success", f"Output: {'x' * 5000}\nExit Code: 3"
+        ),
         made.gemini_call("hook", "run_shell_command", {"command": "rm"}, "error", "Tool execution blocked: no"),
         made.gemini_call("person", "write_file", {"file_path": "a"}, "cancelled", "[Operation Cancelled]"),
         made.gemini_call("missing", "x", {}, "error", 'Tool "x" not found'),
+        made.gemini_call("odd", "x", {}, "a word of later versions", ""),
     ]
     message = {"id": "m1", "timestamp": made.TIME.format(0), "type": "gemini"}
     chats = home / ".gemini/tmp/app/chats"
@@ -171,6 +178,7 @@ def test_geminis_later_message_replaces_the_earlier_one(home):
     stream = (
         header,
         message,
+        {**message, "toolCalls": [{**calls[0], "status": "executing"}]},
         {**message, "toolCalls": calls},
         {"$set": {"messages": [{**message, "toolCalls": calls}]}},
     )
@@ -192,6 +200,7 @@ def test_geminis_later_message_replaces_the_earlier_one(home):
         "hook": "denied",
         "person": "denied",
         "missing": "failed",
+        "odd": "unknown",
     }
     assert {(call.tool, call.cwd) for call in found if call.id == "ok"} == {("Bash", "/home/ann/app")}
 
@@ -225,10 +234,10 @@ def test_only_calls_since_a_time_are_read(home):
     old = made.put(home / ".claude/projects/p/S0.jsonl", made.lines(*made.claude(("old", "Bash", {}, False, ""))))
     os.utime(old, (0, 0))
 
-    calls, counts = read("claude", since=since("2026-03-01T10:00:02Z"))
+    calls, past = read("claude", since=since_of("2026-03-01T10:00:02Z"))
 
     assert [*calls] == ["2", "3"]
-    assert counts.files == 1
+    assert past.counts["files"] == 1
 
 
 SECRETS = [
@@ -253,3 +262,10 @@ def test_secrets_are_replaced_and_other_text_is_not():
     }
     for text in ("ls -la /etc", "git commit -m 'token of thanks'", "https://example.org/a?b=c", "keyboard=1"):
         assert redacted(text) == text
+
+
+@pytest.mark.timeout(60)
+def test_a_long_text_of_digits_and_letters_is_read_at_once():
+    digits = "0a1b2c3d4e5f" * 20_000
+
+    assert redacted(f"{digits} TOKEN=abcd1234") == f"{digits} TOKEN=[secret]"

@@ -10,7 +10,7 @@ import pytest
 from kinds_support import FAR
 
 from picohook import Host, Meta, ToolCall
-from picohook.ext.jcli.spec import JcliSpec
+from picohook.ext.jcli.dialect import JcliSpec
 
 pytestmark = pytest.mark.anyio
 

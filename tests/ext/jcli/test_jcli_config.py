@@ -7,8 +7,7 @@ from jcli_examples import EXAMPLE
 
 from picohook import ConfigError, HookSpec, OnFailure, Timeouts
 from picohook.config import load
-from picohook.ext.jcli.dialect import session_hook
-from picohook.ext.jcli.spec import JcliSpec
+from picohook.ext.jcli.dialect import JcliSpec, session_hook
 from picohook.model.filters import Filter
 
 

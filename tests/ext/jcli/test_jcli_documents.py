@@ -46,7 +46,8 @@ print(json.dumps({"user_input": "[12:00] " + given["user_input"]}))
 async def test_the_example_configuration(config, tmp_path, monkeypatch, journal):
     monkeypatch.setenv("HOME", str(tmp_path))
     config(".jdata/agent/hooks/inject_time.py", INJECT_TIME)
-    host, model = run_yaml(config, EXAMPLE, {"action": "skip"}, {}, logger=journal)
+    patient = EXAMPLE.replace("timeout: 5", "timeout: 60")  # a busy machine may take 5 seconds to start a Python
+    host, model = run_yaml(config, patient, {"action": "skip"}, {}, logger=journal)
     async with host:
         async with host.session("s1"):
             prompt = await host.before_prompt(Prompt(prompt="hello"))

@@ -16,13 +16,11 @@ from mcp.server.mcpserver import Context, MCPServer
 from mcp.shared._httpx_utils import create_mcp_http_client
 from mcp.shared.exceptions import MCPError
 from mcp.types import (
-    CreateMessageRequest,
-    CreateMessageRequestParams,
     CreateMessageResult,
     ElicitResult,
-    InputRequiredResult,
     SamplingMessage,
     TextContent,
+    ToolAnnotations,
 )
 
 server = MCPServer("sdk", log_level="CRITICAL")
@@ -38,6 +36,12 @@ def add(a: int, b: int) -> int:
 def remove(path: str) -> str:
     """Remove a file."""
     return f"removed {path}"
+
+
+@server.tool(annotations=ToolAnnotations(read_only_hint=True))
+def create_summary(path: str) -> str:
+    """Summarize a file."""
+    return f"read {path}"
 
 
 @server.tool()
@@ -59,16 +63,6 @@ async def ask_model(question: str, context: Context) -> str:
     message = SamplingMessage(role="user", content=TextContent(type="text", text=question))
     answer = await context.session.create_message(messages=[message], max_tokens=9, system_prompt="Be brief.")
     return answer.content.text
-
-
-@server.tool()
-async def ask_model_in_result(question: str, context: Context) -> str | InputRequiredResult:
-    """Ask the client's model as a newer server does."""
-    if context.input_responses:
-        return f"{context.request_state}: {context.input_responses['q'].content.text}"
-    message = SamplingMessage(role="user", content=TextContent(type="text", text=question))
-    params = CreateMessageRequestParams(messages=[message], max_tokens=9, system_prompt="Be brief.")
-    return InputRequiredResult(input_requests={"q": CreateMessageRequest(params=params)}, request_state="own")
 
 
 @server.resource("text://one")
@@ -109,7 +103,7 @@ def connection(to):
     """A connection to a server: a command, or a URL."""
     if isinstance(to, str):
         return streamable_http_client(to, http_client=create_mcp_http_client(headers=TOKEN))
-    environ = {name: value for name, value in os.environ.items() if name.startswith("PICOHOOK_HEADER_")}
+    environ = {"TOKEN": os.environ.get("TOKEN", "")}
     return stdio_client(StdioServerParameters(command=to[0], args=to[1:], env=environ))
 
 
@@ -127,7 +121,6 @@ async def conversation(to, mode):
         text = f"{request.system_prompt} {request.messages[0].content.text}"
         return CreateMessageResult(role="assistant", content=TextContent(type="text", text=text), model="m")
 
-    model = "ask_model" if mode == "legacy" else "ask_model_in_result"
     client = Client(connection(to), mode=mode, elicitation_callback=approve, sampling_callback=complete)
     async with client:
         return {
@@ -139,7 +132,7 @@ async def conversation(to, mode):
             "count": plain(await client.call_tool("count", {}, progress_callback=note)),
             "progress": progress,
             "resource": plain(await client.read_resource("text://one")),
-            "model": plain(await client.call_tool(model, {"question": "why?"})),
+            "model": plain(await client.call_tool("ask_model", {"question": "why?"})) if mode == "legacy" else None,
             "asked": asked,
             "not approved": plain(await client.call_tool("add", {"a": 1, "b": 1})),
             "denied": plain(await client.call_tool("remove", {"path": "x"})),

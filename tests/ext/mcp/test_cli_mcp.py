@@ -183,7 +183,7 @@ def test_it_is_put_before_the_servers_of_a_client_and_removed_again(project, com
     before = json.dumps({"mcpServers": servers, "other": {"ü": 1}}, indent="\t", ensure_ascii=False)
     file.write_text(before)
     done = project("mcp", "--config", "picohook.toml", "--refuse", "roots", "--init", "client.json")
-    unguarded = "odd is not guarded: picohook sees neither its command nor its URL\n"
+    unguarded = "odd is not guarded: picohook does not see its command\n"
     assert (done.code, done.out) == (0, f"my files is guarded now\n{unguarded}")
     entry = json.loads(file.read_text())["mcpServers"]["my files"]
     assert entry["args"][-9:] == [
@@ -222,12 +222,12 @@ def test_the_official_client_and_server_get_the_same_results_with_and_without_it
             url = f"http://127.0.0.1:{int(remote.stdout.readline())}/mcp"
             through = [
                 [*between, "--", *server],
-                [*between, "--url", url, "--header", "Authorization"],
+                [*between, "--url", url, "--header", "Authorization: Bearer ${TOKEN}"],
             ]
             done = subprocess.run(
                 [*sdk, "client", json.dumps([server, *through])],
                 cwd=project.path,
-                env={**project.env, "PICOHOOK_HEADER_AUTHORIZATION": "Bearer hidden-7"},
+                env={**project.env, "TOKEN": "hidden-7"},
                 capture_output=True,
                 check=True,
                 timeout=280,
@@ -236,7 +236,7 @@ def test_the_official_client_and_server_get_the_same_results_with_and_without_it
             remote.kill()
     direct, local, over_http = json.loads(done.stdout)
     assert {one["version"] for one in direct} == {"2025-11-25", "2026-07-28"}
-    assert [one["model"]["content"][0]["text"] for one in direct] == ["Be brief. why?", "own: Be brief. why?"]
+    assert direct[0]["model"]["content"][0]["text"] == "Be brief. why?"
     assert b"hidden-7" not in done.stderr
     for plain, guarded in zip([*direct, *direct], [*local, *over_http], strict=True):
         assert guarded["denied"]["content"][0]["text"] == "Tool execution denied by hook: not remove"

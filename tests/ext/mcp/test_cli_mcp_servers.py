@@ -13,6 +13,7 @@ import pytest
 pytestmark = pytest.mark.one_worker("mcp_sdk")  # one worker imports the SDK
 
 HERE = Path(__file__).parent
+SDK = HERE / "mcp_sdk.py"
 EVERYTHING = HERE / "mcp_servers/node_modules/.bin/mcp-server-everything"
 NODE_CALLS = [
     ("echo", {"message": "ä\u2028\U0001f600"}),
@@ -38,19 +39,19 @@ PYTHON_CALLS = [
 def compared(project, server, calls, *modes):
     """What the server says directly and through picohook, in each mode of the client. A hook is asked about all of it."""
     project.hook("seen", "", stages=["before_tool", "after_tool", "before_llm", "after_llm"], on_failure="deny")
-    through = [
-        preloaded.program("picohook", "mcp"),
-        "mcp",
-        "--config",
-        str(project.config),
-        "--name",
-        "s",
-        "--",
-        *server,
-    ]
-    given = [server, through], modes, calls
+    return said(project, [server, guarded(project.config, server)], calls, *modes)
+
+
+def guarded(config, server):
+    """The command that starts the server behind picohook."""
+    return [preloaded.program("picohook", "mcp"), "mcp", "--config", str(config), "--name", "s", "--", *server]
+
+
+def said(project, commands, calls, *modes):
+    """What the servers of these commands say, in each mode of the client."""
+    given = commands, modes, calls
     done = subprocess.run(
-        [preloaded.program("python", "mcp"), str(HERE / "mcp_sdk.py"), "calls", *map(json.dumps, given)],
+        [preloaded.program("python", "mcp"), str(SDK), "calls", *map(json.dumps, given)],
         cwd=project.path,
         env=project.env,
         capture_output=True,
@@ -82,3 +83,18 @@ def test_a_server_in_python_says_the_same_with_and_without_it(project):
     assert direct == through
     assert [one["version"] for one in direct] == ["2025-11-25", "2026-07-28"]
     assert json.loads(direct[0]["calls"][0]["content"][0]["text"])["time_difference"] == "+9.0h"
+
+
+@pytest.mark.skipif(find_spec("tree_sitter_bash") is None, reason="the extra guards is not installed")
+def test_guards_believe_the_annotations_of_a_server_only_if_it_is_trusted(project):
+    server = [preloaded.program("python", "mcp"), str(SDK), "server"]
+    commands = []
+    for name, trusted in (("others", '["others"]'), ("trusted", '["s"]')):
+        config = project.path / f"{name}.toml"
+        config.write_text(f"[guards]\ntrusted = {trusted}\n")
+        commands.append(guarded(config, server))
+    calls = [("create_summary", {"path": "/etc/hosts"}), ("remove", {"path": "/etc/hosts"})]
+    for of_others, of_trusted in zip(*said(project, commands, calls, "legacy", "auto"), strict=True):
+        assert [one["isError"] for one in of_others["calls"]] == [True, True]
+        assert [one["isError"] for one in of_trusted["calls"]] == [False, True]
+        assert of_trusted["calls"][0]["content"][0]["text"] == "read /etc/hosts"

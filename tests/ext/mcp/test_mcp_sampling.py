@@ -43,13 +43,6 @@ def says(answer="hi", identity=7, **more):
     return as_line({"id": identity, "result": {**result, **more}})
 
 
-async def asked_as(hook, **params):
-    """What the client is asked, when the server asks this."""
-    async with between(hook) as both:
-        await both.server.send(asks(**params))
-        return (await both.client.message())["params"]
-
-
 async def answered_as(hook, answer):
     """What the server gets for this answer of the client."""
     async with between(hook) as both:
@@ -67,8 +60,7 @@ async def test_a_question_and_its_answer_pass_byte_for_byte_and_hooks_see_both()
         await both.client.send(says())
         assert await both.server.line() == says()
     (asked,) = hook.asked_at("before_llm")
-    assert (asked.model, asked.system_prompt) == ("small", "Be brief.")
-    assert asked.options == {"max_tokens": 100, "temperature": 1.0, "stop": ["x"]}
+    assert asked.system_prompt == "Be brief."
     assert asked.messages == [{"role": "user", "content": "hello"}, IMAGE]
     function = {"name": "look", "description": "Looks.", "parameters": {"type": "object"}}
     assert asked.tools == [{"type": "function", "function": function}]
@@ -86,43 +78,31 @@ async def test_observers_are_told_of_the_question_and_the_answer():
         await both.client.send(says())
         await both.server.line()
     told = {event.kind: event.payload for event in host.events}
-    assert (told["llm_request"]["MaxTokens"], told["llm_response"]["ContentLen"]) == (5, 2)
+    assert (told["llm_request"]["MessagesCount"], told["llm_response"]["ContentLen"]) == (1, 2)
 
 
-@each(
-    ("edit", "expected"),
-    [
-        ({"messages": [{"role": "user", "content": "*"}]}, {"messages": [{"role": "user", "content": text("*")}]}),
-        ({"messages": [{"role": "user", "content": "hello"}]}, {"messages": [HELLO]}),
-        ({"system_prompt": "No."}, {"systemPrompt": "No."}),
-        ({"model": "large"}, {"modelPreferences": {"hints": [{"name": "large"}], "costPriority": 1}}),
-        ({"options": {"max_tokens": 5}}, {"maxTokens": 5, "temperature": None, "stopSequences": None}),
-        ({"tools": []}, {"tools": []}),
-        ({"tools": [{"type": "function", "function": {"name": "hooks_own"}}]}, {"tools": []}),
-        (
-            {"tools": [{"type": "function", "function": {"name": "look", "description": "Sees."}}]},
-            {"tools": [{**TOOL, "description": "Sees."}]},
-        ),
-    ],
-)  # fmt: skip
-async def test_hooks_edit_what_they_name_and_nothing_else(edit, expected):
-    got = await asked_as(FakeHook(script={"before_llm": {"action": "modify", "request": edit}}), **FULL)
-    assert got == {name: value for name, value in {**FULL, **expected}.items() if value is not None}
-
-
-async def test_tools_that_hooks_add_are_left_out_because_the_server_would_get_their_calls():
-    added = {"type": "function", "function": {"name": "weather"}}
-    edit = {"action": "modify", "request": {"tools": [added]}}
-    async with between(FakeHook(script={"before_llm": edit})) as both:
+async def test_what_hooks_add_to_every_request_is_left_out():
+    notes = {"additional_context": "It rains.", "inject_messages": [{"role": "user", "content": "and?"}]}
+    async with between(FakeHook(script={"before_llm": notes})) as both:
         await both.server.send(asks())
         assert await both.client.line() == asks()
 
 
-async def test_what_hooks_add_reaches_the_model():
-    notes = {"additional_context": "It rains.", "inject_messages": [{"role": "user", "content": "and?"}]}
-    got = await asked_as(FakeHook(script={"before_llm": notes}))
-    assert got["systemPrompt"] == "It rains."
-    assert got["messages"] == [HELLO, {"role": "user", "content": text("and?")}]
+@each(
+    "answer",
+    [
+        {"action": "modify", "request": {"messages": [{"role": "user", "content": "*"}]}},
+        {"action": "modify", "request": {"options": {"max_tokens": 5}}},
+        {"action": "respond", "result": {"content": "mine"}},
+        {"action": "retry", "feedback": "shorter"},
+    ],
+)
+async def test_a_question_that_hooks_change_or_answer_is_refused(answer):
+    async with between(FakeHook(script={"before_llm": [answer, None], "after_llm": None})) as both:
+        await both.server.send(asks(**FULL), {"method": "next"})
+        assert (await both.client.message())["method"] == "next"
+        error = (await both.server.message())["error"]
+        assert (error["code"], "only as the server asked it" in error["message"]) == (-32000, True)
 
 
 @pytest.mark.parametrize("action", ["abort_turn", "hard_abort"])
@@ -148,33 +128,11 @@ async def test_a_failing_guard_refuses_the_question():
         assert "error" in await both.server.message()
 
 
-@pytest.mark.parametrize(
-    "edit",
-    [{"messages": [{"role": "system", "content": "x"}]}, {"messages": [{"role": "user"}]}],
-)
-async def test_an_edit_that_mcp_cannot_say_refuses_the_question(edit):
-    async with between(FakeHook(script={"before_llm": {"action": "modify", "request": edit}})) as both:
-        await both.server.send(asks(), {"method": "next"})
-        assert (await both.client.message())["method"] == "next"
-        assert "MCP cannot say" in (await both.server.message())["error"]["message"]
-
-
-async def test_a_hook_can_answer_in_place_of_the_model():
-    respond = {"action": "respond", "result": {"content": "mine"}}
-    async with between(FakeHook(script={"before_llm": respond, "after_llm": None})) as both:
-        await both.server.send(asks())
-        assert (await both.server.message())["result"] == {
-            "role": "assistant",
-            "content": text("mine"),
-            "model": "picohook",
-            "stopReason": "endTurn",
-        }
-
-
-async def test_hooks_edit_the_answer():
-    hook = FakeHook(script={"after_llm": lambda asked: {"action": "modify", "response": {"content": "***"}}})
-    got = (await answered_as(hook, says("secret", _meta={"a": 1})))["result"]
-    assert (got["content"], got["model"], got["_meta"]) == (text("***"), "m", {"a": 1})
+@each("answer", [{"action": "modify", "response": {"content": "***"}}, {"action": "retry", "feedback": "shorter"}])
+async def test_an_answer_that_hooks_change_is_refused(answer):
+    got = await answered_as(FakeHook(script={"after_llm": [answer, None]}), says("secret"))
+    assert (got["id"], got["error"]["code"], "secret" in str(got)) == (7, -32000, False)
+    assert "only as the client gave it" in got["error"]["message"]
 
 
 @pytest.mark.parametrize("action", ["abort_turn", "hard_abort"])
@@ -182,19 +140,6 @@ async def test_an_answer_that_hooks_refuse_does_not_reach_the_server(action):
     got = await answered_as(FakeHook(script={"after_llm": {"action": action, "reason": "no"}}), says("secret"))
     assert "secret" not in str(got)
     assert got["error"]["code"] == -32000
-
-
-async def test_the_model_is_asked_again_with_the_feedback_of_a_hook():
-    hook = FakeHook(script={"after_llm": [{"action": "retry", "feedback": "shorter"}, None]})
-    async with between(hook) as both:
-        await both.server.send(asks())
-        await both.client.line()
-        await both.client.send(says("long"))
-        again = await both.client.message()
-        assert again["params"]["messages"][-1]["content"] == text("shorter")
-        await both.client.send(says("s", identity=again["id"]))
-        answer = await both.server.message()
-        assert (answer["id"], answer["result"]["content"]["text"]) == (7, "s")
 
 
 async def test_a_refusal_of_the_client_passes_as_it_is():

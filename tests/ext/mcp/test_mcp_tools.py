@@ -175,6 +175,18 @@ async def test_a_tool_that_has_changed_is_a_warning_and_an_event(change, caplog)
     ]
 
 
+async def test_hooks_see_the_hints_of_a_tool_until_it_has_changed():
+    hook = FakeHook(script={"before_llm": None, "before_tool": None})
+    only_reads = {**READ, "annotations": {"readOnlyHint": True, "destructiveHint": "no", "title": "x" * 100}}
+    async with between(hook) as both:
+        for identity, tool in enumerate((only_reads, {**only_reads, "title": "y"}, only_reads), 2):
+            await listed(both, answer(tool))
+            await both.client.send(call(identity, "read"))
+            await both.server.line()
+    shown = [call.context.get("mcp_annotations") for call in hook.asked_at("before_tool")]
+    assert shown == [{"readOnlyHint": True}, None, {"readOnlyHint": True}]
+
+
 @pytest.mark.parametrize("change", CHANGES)
 async def test_where_a_change_is_denied_the_tool_is_hidden_until_it_is_as_it_was(change):
     async with between(pins=Pins(changed="deny")) as both:

@@ -129,17 +129,6 @@ async def test_a_hook_that_fails_has_the_kind_of_its_failure_and_no_text(backend
     assert SECRET not in hook.to_json() + chain.to_json()
 
 
-async def test_texts_are_included_on_request(backend):
-    hooks = [asking("a", fail), asking("b", lambda _: Deny("it is \x1b late"))]
-    async with Host(hooks, listeners=[backend.listener(texts=True)]) as host:
-        await host.before_tool(ToolCall(tool="bash"))
-    spans = backend.spans()
-    assert spans["hook a"].status.description.startswith(f"ValueError: {SECRET} (test_otel.py:")
-    assert spans["hook a"].events[0].attributes["exception.message"] == spans["hook a"].status.description
-    assert spans["hook b"].attributes["picohook.reason"] == "it is \\x1b late"
-    assert spans["hooks before_tool"].attributes["picohook.reason"] == "it is \\x1b late"
-
-
 async def test_an_edit_that_was_refused_is_an_event(backend):
     hook = FunctionHook("a", {"before_llm": lambda _: Modify({"system_prompt": "x"})}, may_edit=("tools",))
     async with Host([hook], listeners=[backend.listener()]) as host:

@@ -321,13 +321,11 @@ async def test_an_edit_that_a_guardrail_may_not_make_is_a_verdict_that_is_not_en
     assert span.attributes["gen_ai.guardrail.action.type"] == "allow"
 
 
-async def test_a_guardrail_in_another_process_is_a_client_and_its_reason_needs_consent(backend):
+async def test_a_guardrail_in_another_process_is_a_client_and_its_reason_stays_out(backend):
     spec = hook_process('def after_tool(params):\n    return {"action": "abort_turn", "reason": "a secret"}\n')
-    for texts in (False, True):
-        async with Host([spec], listeners=[backend.listener(guardrails=True, texts=texts)]) as host:
-            with pytest.raises(AbortTurnError):
-                await host.run_tool(ToolCall(tool="x"), lambda _: "")
-    spans = [span for span in backend.spans if span.name.startswith("run_guardrail")]
-    assert [span.kind for span in spans] == [SpanKind.CLIENT] * 2
-    assert {span.attributes["gen_ai.guardrail.target.type"] for span in spans} == {"output"}
-    assert [span.attributes.get("gen_ai.guardrail.verdict.reason") for span in spans] == [None, "a secret"]
+    async with Host([spec], listeners=[backend.listener(guardrails=True)]) as host:
+        with pytest.raises(AbortTurnError):
+            await host.run_tool(ToolCall(tool="x"), lambda _: "")
+    (span,) = [span for span in backend.spans if span.name.startswith("run_guardrail")]
+    assert (span.kind, span.attributes["gen_ai.guardrail.target.type"]) == (SpanKind.CLIENT, "output")
+    assert "a secret" not in span.to_json()

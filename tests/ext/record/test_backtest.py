@@ -44,18 +44,18 @@ def test_newly_denied_newly_allowed_and_false_rejections_are_told_apart(record):
     people, programs = against(record), against(record, "--json")
 
     assert people.code == programs.code == 1
-    denied = {one["params"]["arguments"]["command"]: one for one in programs.lines[:-1]}
-    assert {command: (one["kind"], one["false_rejection"]) for command, one in denied.items()} == {
+    denied = {one["asked"]["arguments"]["command"]: one for one in programs.lines[:-1]}
+    assert {command: (one["kind"], one.get("false_rejection", False)) for command, one in denied.items()} == {
         "curl a": ("newly denied", True),
         "curl b": ("newly denied", False),
         "rm y": ("newly allowed", False),
     }
     assert (denied["curl a"]["changed"]["reason"], denied["rm y"]["changed"]["reason"]) == (
-        {"recorded": None, "replayed": "no curl"},
-        {"recorded": "no rm", "replayed": None},
+        [None, "no curl"],
+        ["no rm", None],
     )
     assert people.out.splitlines()[-1] == (
-        "16 decisions, 3 changed: 2 newly denied, 1 newly allowed (1 false rejection of 4 calls that succeeded)"
+        "16 decisions, 3 changed, 2 newly denied, 1 newly allowed, 1 false rejections, 4 succeeded"
     )
     assert people.out.count("false rejection: the call was made then, and succeeded") == 1
 
@@ -123,11 +123,22 @@ def test_hooks_have_their_effects_only_when_that_is_wanted(record, kind, listeni
     record.config.write_text(f'[hooks.writes]\n{kind} = "{runs}"\nstages = ["before_tool"]\n')
 
     confined, free = (
-        against(record, "--json", *more).lines[0]["changed"]["reason"]["replayed"].replace("connected", "written")
+        against(record, "--json", *more).lines[0]["changed"]["reason"][1].replace("connected", "written")
         for more in ((), ("--effects",))
     )
 
     assert (confined, free) == ("refused refused written refused", "written written written written")
+
+
+def test_a_function_of_a_configuration_that_was_found_and_is_trusted_is_asked(record):
+    (record.path / "judge.py").write_text('def decide(call):\n    return {"action": "deny_tool", "reason": "no"}')
+    record.config.write_text('[hooks.judge]\npython = "judge:decide"\nstages = ["before_tool"]\n')
+    record.env["HOME"] = str(record.path / "home")
+    assert record("trust").code == 0
+
+    done = record("replay", "session.jsonl", "--json")
+
+    assert (done.lines[-1]["newly_denied"], done.lines[-1]["failed"]) == (5, 0)
 
 
 @pytest.fixture
@@ -196,13 +207,13 @@ def test_a_history_is_asked_about_without_any_record(history):
 
     *found, numbers = done.lines
     assert done.code == 1
-    assert [(one["kind"], one["false_rejection"]) for one in found] == [
+    assert [(one["kind"], one.get("false_rejection", False)) for one in found] == [
         ("newly denied", True),
         ("newly denied", False),
         ("newly allowed", False),
         ("newly denied", False),
     ]
-    assert found[2]["changed"]["reason"]["recorded"] == "PreToolUse:Bash hook error: no rm"
+    assert found[2]["changed"]["reason"][0] == "PreToolUse:Bash hook error: no rm"
     assert (numbers["decisions"], numbers["false_rejections"], numbers["succeeded"]) == (5, 1, 2)
     assert made.SECRET not in done.out
 
@@ -212,7 +223,7 @@ def test_a_call_that_is_denied_as_then_has_not_changed_whatever_the_agent_said_o
 
     done = history("replay", "--history", "claude", "--against", "picohook.toml", "--same")
 
-    assert (done.code, done.out) == (0, "5 decisions, 0 changed\n")
+    assert (done.code, done.out) == (0, "5 decisions, 0 changed, 2 succeeded\n")
 
 
 def test_approvers_decide_about_a_call_of_a_history_too(history):
@@ -232,9 +243,7 @@ def test_an_edit_is_shown_as_a_difference(history):
 
     done = history("replay", "--history", "claude", "--against", "picohook.toml")
 
-    assert '  payload  arguments.command: "ls" → "true"' in [
-        " ".join(line.split(" ")) for line in done.out.splitlines()
-    ]
+    assert 'payload arguments.command: "ls" → "true"' in " ".join(done.out.split())
 
 
 def test_a_call_about_which_a_guard_would_ask_a_person_is_newly_asked_and_not_denied(history):
@@ -247,7 +256,7 @@ def test_a_call_about_which_a_guard_would_ask_a_person_is_newly_asked_and_not_de
     done = history("replay", "--history", "claude", "--against", "picohook.toml", "--json", "--max-false", "0")
 
     one, numbers = done.lines
-    assert (done.code, one["kind"], one["false_rejection"]) == (0, "newly asked", False)
+    assert (done.code, one["kind"], one.get("false_rejection", False)) == (0, "newly asked", False)
     assert (numbers["newly_asked"], numbers["newly_denied"], numbers["changed_otherwise"]) == (1, 0, 0)
 
 

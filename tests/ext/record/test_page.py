@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
 import json
 import re
 import stat
@@ -35,12 +37,16 @@ def session(project):
 
 
 def data(project, *more):
-    """The items of the page, and its head."""
+    """The page, its items, and its head."""
     done = project("trace", "session.jsonl", "--html", "page.html", *more)
     assert (done.code, done.out, done.err) == (0, "", "")
+    return read(project)
+
+
+def read(project):
     text = (project.path / "page.html").read_text()
-    (found,) = re.findall(r'<script type="application/json" id="data">(.*?)</script>', text, re.DOTALL)
-    *items, head = json.loads(found)
+    (packed,) = re.findall(r'<script type="text/plain" id="data">(.*?)</script>', text, re.DOTALL)
+    *items, head = map(json.loads, gzip.decompress(base64.b64decode(packed)).splitlines())
     return text, items, head
 
 
@@ -52,7 +58,7 @@ def test_no_text_of_a_call_is_markup_and_the_page_may_load_nothing(session):
     without = text.replace(re.search(r'id="data">.*?</script>', text, re.DOTALL)[0], "")
     assert "owned" not in without
     assert text.count("<script") == 2
-    assert items[0][3] == MARKUP
+    assert items[0]["tool"] == MARKUP
     policy = re.search(r'Content-Security-Policy" content="([^"]*)"', text)[1]
     assert re.fullmatch(
         r"default-src 'none'; style-src 'sha256-\S{44}'; script-src 'sha256-\S{44}'; base-uri 'none'; form-action 'none'",
@@ -68,13 +74,18 @@ def test_the_page_has_questions_answers_edits_verdicts_and_times(session):
 
     _, items, head = data(project)
 
-    chains = [item for item in items if item[0]]
+    chains = [item for item in items if "number" in item]
     denied, edited = chains[0], chains[1]
-    assert (denied[2], denied[3], denied[5], denied[6]) == ("before_tool", "bash", "deny_tool", "no rm")
-    assert (denied[8][0][:2], denied[8][0][3]) == (["guard", "deny_tool"], "no rm")
-    assert edited[8][0][4] == ['arguments.command: "ls" → "edited"']
-    assert '"command": "ls"' in edited[4]
-    assert all(isinstance(item[7], float) for item in chains)
+    assert [denied[name] for name in ("name", "tool", "verdict", "why")] == [
+        "before_tool",
+        "bash",
+        "deny_tool",
+        "no rm",
+    ]
+    assert [denied["hooks"][0][name] for name in ("hook", "action", "text")] == ["guard", "deny_tool", "no rm"]
+    assert edited["hooks"][0]["changes"] == ['arguments.command: "ls" → "edited"']
+    assert '"command": "ls"' in edited["about"]
+    assert all(isinstance(item["ended"], float) for item in chains)
     assert head["title"].startswith("recorded 20")
 
 
@@ -82,13 +93,14 @@ def test_long_texts_are_cut_with_their_length_and_secrets_are_hidden_even_at_the
     cut = "y" * 225 + " " + made.SECRET + "z" * 5000
     project = session(("bash", "rm", ""), ("bash", "x" * 5000, ""), ("bash", cut, ""), ("bash", f"T={made.SECRET}", ""))
 
-    text, items, _ = data(project)
-    whole, _, _ = data(project, "--full")
+    _, items, _ = data(project)
+    _, everything, _ = data(project, "--full")
+    shown, whole = json.dumps(items), json.dumps(everything)
 
-    assert "x" * 241 not in text
-    assert any(len(item) > 9 and "… (5," in item[9] for item in items)
+    assert "x" * 241 not in shown
+    assert any("… (5," in item["asked"] for item in items)
     assert "x" * 5000 in whole
-    for page in (text, whole):
+    for page in (shown, whole):
         assert made.SECRET[:10] not in page
         assert "[secret]" in page
 
@@ -101,7 +113,7 @@ def test_a_thousand_usual_calls_are_less_than_a_megabyte(session):
 
     text, items, _ = data(session(*calls))
 
-    assert len([item for item in items if item[2] == "before_tool"]) == 1000
+    assert len([item for item in items if item["name"] == "before_tool"]) == 1000
     assert len(text.encode()) < 1_000_000
 
 
@@ -125,13 +137,12 @@ def test_the_page_of_a_back_test_says_first_how_hooks_were_asked(session):
 
     done = project("replay", "session.jsonl", "--against", "picohook.toml", "--html", "page.html")
 
-    text = (project.path / "page.html").read_text()
-    *items, head = json.loads(re.findall(r'id="data">(.*?)</script>', text, re.DOTALL)[0])
+    _, items, head = read(project)
     assert done.code == 1
     assert [*head] == ["title", "How", "Result"]
     assert head["How"].startswith("Hooks were asked in a sandbox, without a network")
     assert head["Result"] == done.out.strip()
-    assert [(item[10], [row[6] for row in item[8]]) for item in items] == [
+    assert [(item["kind"], [row["when"] for row in item["hooks"]]) for item in items] == [
         ("newly allowed", ["then", "now"]),
         ("changed otherwise", ["then", "now"]),
     ]

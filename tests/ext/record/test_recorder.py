@@ -86,17 +86,6 @@ async def test_a_chain_is_written_hook_by_hook_with_params_only_where_they_diffe
     assert [line["at"] for line in rest] == sorted(line["at"] for line in rest)
 
 
-async def test_a_hook_is_described_once_and_again_when_it_was_replaced(path):
-    async with Host(listeners=[Recorder(path)]) as host:
-        for settings in ({"respond": "forbid"}, {}):
-            await host.mount(FunctionHook("guard", {"before_tool": deny}, **settings))
-            for _ in range(2):
-                await host.before_tool(ToolCall(tool="bash"))
-            await host.unmount("guard")
-    described = [line["settings"] for line in of_type(path, "hook")]
-    assert described == [{"stages": ["before_tool"], "respond": "forbid"}, {"stages": ["before_tool"]}]
-
-
 async def test_the_environment_of_a_hook_is_not_written(path):
     hook = hook_process("def before_tool(params):\n    return {}", env={"TOKEN": "s3cret"})
     async with Host([hook], listeners=[Recorder(path)]) as host:
@@ -149,7 +138,7 @@ async def test_a_question_whose_caller_was_cancelled_is_written_without_an_answe
         tasks.start_soon(host.before_tool, ToolCall(tool="bash"))
         await asked.wait()
         tasks.cancel_scope.cancel()
-    assert types(path) == ["record", "begin", "hook", "ask", "abandoned", "close"]
+    assert types(path) == ["record", "begin", "ask", "abandoned", "close"]
 
 
 async def test_an_approver_that_is_not_waited_for_is_written_as_asked(path):
@@ -176,7 +165,7 @@ async def test_a_payload_without_a_json_form_is_not_recorded_and_later_ones_are(
         with pytest.raises(PicohookError):
             await host.before_tool(ToolCall(tool="bash", arguments={"n": float("nan")}))
         await host.before_tool(ToolCall(tool="bash"))
-    assert types(path) == ["record", "begin", "hook", "ask", "answer", "end", "close"]
+    assert types(path) == ["record", "begin", "ask", "answer", "end", "close"]
     assert journal.all("a listener failed") == []
 
 
@@ -189,7 +178,7 @@ async def test_the_params_of_questions_are_written_with_the_marks_of_other_liste
     async with Host([FunctionHook("a", {"before_tool": deny})], listeners=[Recorder(path), Marks()]) as host:
         await host.before_tool(ToolCall(tool="bash"))
     begin, ask = of_type(path, "begin", "ask")
-    assert (begin["params"]["meta"]["TracePath"], ask["params"]["meta"]["TracePath"]) == ("", "t1")
+    assert (begin["params"]["meta"]["TracePath"], ask.get("params")) == ("t1", None)
 
 
 # The file.
@@ -291,7 +280,7 @@ async def test_a_full_disk_is_logged_once_and_counted_and_changes_no_outcome(jou
             assert (await host.before_tool(ToolCall(tool="bash"))).action == "deny_tool"
     (said,) = journal.all("the record cannot be written, and ends here")
     assert (said["why"], said["path"]) == ("No space left on device", "/dev/full")
-    assert recorder.lost == 1 + 1 + 10 * 4 + 1  # the header, the hook, the chains, the end
+    assert recorder.lost == 1 + 10 * 4 + 1  # the header, the chains, the end
     assert journal.all("a listener failed") == []
 
 
@@ -332,4 +321,4 @@ async def test_a_file_that_is_too_slow_is_given_up_before_memory_runs_out(path, 
 def test_a_blocking_host_is_recorded_too(path):
     with Host.blocking([FunctionHook("a", {"before_tool": deny})], listeners=[Recorder(path)]) as host:
         assert host.ask("before_tool", {"tool": "bash"}).reason == "no bash"
-    assert types(path) == ["record", "begin", "hook", "ask", "answer", "end", "close"]
+    assert types(path) == ["record", "begin", "ask", "answer", "end", "close"]

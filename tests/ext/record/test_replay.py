@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import io
-import json
-import sys
 from collections import Counter
 
 import anyio
 import pytest
 
-from picohook import Continue, FunctionHook, Host, Modify, Notes, Recorder, Respond, Resumed, Retry, ToolCall
-from picohook.ext.record.facts import same
+from picohook import (
+    Continue,
+    Deny,
+    FunctionHook,
+    Host,
+    Modify,
+    Notes,
+    Pause,
+    Recorder,
+    Respond,
+    Resumed,
+    Retry,
+    ToolCall,
+)
 from picohook.ext.record.reader import Record
-from picohook.ext.record.replay import Replay, choose_hook, questions, questions_to, recorded_hooks
+from picohook.ext.record.replay import compared
 from picohook.testing import hook_process
 
 pytestmark = pytest.mark.anyio
@@ -69,24 +79,16 @@ def record(path):
 
 async def replayed(path, hooks):
     """Every chain, asked of these hooks."""
-    again = Replay()
+    counts = Counter()
     async with Host(hooks) as host:
-        return [one async for one in again.compared(questions(record(path)), host)], again
+        return [one async for one in compared(record(path), host, counts)], counts
 
 
-async def replayed_alone(path, name, command):
-    """Every question of one hook, asked of a command."""
-    spec = recorded_hooks(record(path))[name].stand_in(name, command)
-    again = Replay(name)
-    async with Host([spec]) as host:
-        return [one async for one in again.compared(questions_to(name, record(path)), host)], again
+def changed(found):
+    return [one for one in found if one.changed]
 
 
-def changed(compared):
-    return [one for one in compared if list(one.differences())]
-
-
-async def test_a_replay_of_many_calls_decides_the_same_for_whole_chains_and_for_one_hook(path):
+async def test_a_replay_of_many_calls_decides_the_same(path):
     sources = {"counts": COUNTS, "rewrites": REWRITES, "approves": APPROVES}
     denied = 0
 
@@ -111,32 +113,26 @@ async def test_a_replay_of_many_calls_decides_the_same_for_whole_chains_and_for_
     assert ended["before_tool"] == 280
     assert ended["after_tool"] == 70 - denied
     assert Counter(one.recorded["action"] for one in chains)["deny_tool"] == 280 // 7
-    assert (changed(chains), again.unanswered) == ([], 0)
-
-    (hook,) = processes(counts=COUNTS)
-    answers, again = await replayed_alone(path, "counts", hook.command)
-    assert (changed(answers), again.unanswered) == ([], 0)
-    assert len(answers) == 280 + 70 - denied
+    assert (changed(chains), again["not compared"]) == ([], 0)
 
 
-async def test_a_hook_alone_sees_its_questions_and_events_in_the_order_of_the_record(path):
+async def test_a_hook_sees_its_questions_and_events_in_the_order_of_the_record(path):
     async with Host(processes(counts=COUNTS), listeners=[Recorder(path)]) as host:
         for n in range(20):
             await host.before_tool({"tool": "count"})
             if n % 2:
                 await host.emit_and_wait("turn_end")
 
-    (hook,) = processes(counts=COUNTS)
-    answers, _ = await replayed_alone(path, "counts", hook.command)
+    answers, _ = await replayed(path, processes(counts=COUNTS))
     assert [one.recorded.get("reason") for one in answers[6::7]] == [
         "after 7 calls and 3 events",
         "after 14 calls and 6 events",
     ]
     assert changed(answers) == []
 
-    without_events = path.read_text().replace('"hooks":["counts"]', '"hooks":[]')
-    path.write_text(without_events)
-    answers, _ = await replayed_alone(path, "counts", hook.command)
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(line for line in lines if '"type":"event"' not in line))
+    answers, _ = await replayed(path, processes(counts=COUNTS))
     assert [one.replayed["reason"] for one in changed(answers)] == [
         "after 7 calls and 0 events",
         "after 14 calls and 0 events",
@@ -149,17 +145,17 @@ async def test_exactly_the_decisions_of_a_changed_policy_are_found(path):
             await host.run_tool({"tool": "count", "arguments": {"n": n}}, lambda call: "done")
 
     other = REWRITES.replace("n % 3", "n % 6")
-    compared, _ = await replayed(path, processes(rewrites=other, approves=APPROVES))
-    found = changed(compared)
+    found, _ = await replayed(path, processes(rewrites=other, approves=APPROVES))
+    found = changed(found)
     assert [one.then.asked_about["arguments"]["n"] for one in found] == [3, 9, 15, 21, 27]
-    assert [list(one.differences()) for one in found] == [["action", "payload"]] * 2 + [
-        ["action", "notes", "payload"]
-    ] + [["action", "payload"]] * 2
-    assert found[0].values("payload") == (
+    assert [[*one.changed] for one in found] == [["action", "payload"]] * 2 + [["action", "notes", "payload"]] + [
+        ["action", "payload"]
+    ] * 2
+    assert found[0].changed["payload"] == (
         {"channel": "", "chat_id": "", "tool": "count", "arguments": {"n": 3 * 2**64}},
         {"channel": "", "chat_id": "", "tool": "count", "arguments": {"n": 3}},
     )
-    assert [(entry.hook, entry.action) for entry in found[0].now.trail] == [("rewrites", "continue")]
+    assert [(answer["hook"], answer["action"]) for answer in found[0].now.answers] == [("rewrites", "continue")]
 
 
 async def replay_one(path, before, after, *, stage="before_tool", payload=None, **settings):
@@ -168,7 +164,7 @@ async def replay_one(path, before, after, *, stage="before_tool", payload=None, 
     async with Host([FunctionHook("h", {stage: before}, **settings)], listeners=[Recorder(path)]) as host:
         await host.ask(stage, payload)
     (one,), _ = await replayed(path, [FunctionHook("h", {stage: after}, **settings)])
-    return {fact: (one.recorded.get(fact), one.replayed.get(fact)) for fact in one.differences()}
+    return one.changed
 
 
 def fail(call):
@@ -246,47 +242,33 @@ async def test_only_recorded_questions_are_asked_again(path):
 
     async with Host(hooks(), listeners=[Recorder(path)]) as host:
         await host.before_tool(ToolCall(tool="bash"))
-    compared, _ = await replayed(path, hooks())
-    assert [one.then.stage.name for one in compared] == ["before_tool", "approve_tool"]
-    assert (changed(compared), asked) == ([], ["bash", "bash"])
+    found, _ = await replayed(path, hooks())
+    assert [one.then.stage.name for one in found] == ["before_tool", "approve_tool"]
+    assert (changed(found), asked) == ([], ["bash", "bash"])
 
 
-async def test_a_chain_that_was_resumed_after_a_pause_is_resumed_again(path):
-    def hooks(asked):
-        def note(name):
-            return lambda call: asked.append((name, call.tool)) or Continue()
+@pytest.mark.parametrize("answer", [Continue(), Deny("the user said no")])
+async def test_a_pause_that_a_person_answered_then_and_nobody_answers_now_is_no_change(path, answer):
+    class Person(FunctionHook):
+        answers_pauses = True
 
-        return [FunctionHook(name, {"before_tool": note(name)}, priority=place) for place, name in enumerate("abc")]
+    pauses = [FunctionHook("careful", {"before_tool": lambda _: Pause("really?")})]
+    person = Person("person", {"before_tool": lambda _: answer})
+    async with Host([*pauses, person], listeners=[Recorder(path)]) as host:
+        assert (await host.before_tool({"tool": "count"})).action == answer.action
+    (chain,), _ = await replayed(path, pauses)
+    assert (chain.recorded["action"], chain.changed) == (answer.action, {})
 
-    recorded, again = [], []
+
+async def test_a_chain_that_was_resumed_after_a_pause_is_not_asked_again_and_is_counted(path):
+    asked = []
+    hooks = [FunctionHook(name, {"before_tool": lambda call: asked.append(call.tool)}) for name in "abc"]
     said = "b", Modify({"tool": "sh"}, reason="asked somebody", notes=Notes(inject_messages=({"role": "user"},)))
-    async with Host(hooks(recorded), listeners=[Recorder(path)]) as host:
+    async with Host(hooks, listeners=[Recorder(path)]) as host:
         outcome = await host.before_tool(ToolCall(tool="bash"), resumed=Resumed(*said, skip={"a"}))
-    compared, _ = await replayed(path, hooks(again))
-    assert (outcome.payload.tool, recorded) == ("sh", [("c", "sh")])
-    assert (changed(compared), len(compared), again) == ([], 1, recorded)
-
-
-async def test_a_guard_that_is_asked_again_may_not_change_the_call_in_a_replay(path):
-    """The second time it may not change the call, whichever program answers for it."""
-    guard = FunctionHook("guard", {"before_tool": lambda call: Continue()}, guard=True, priority=1)
-    later = FunctionHook("later", {"before_tool": lambda call: Modify({"tool": "sh"})}, priority=2)
-    async with Host([guard, later], listeners=[Recorder(path)]) as host:
-        await host.before_tool(ToolCall(tool="bash"))
-    (hook,) = processes(guard='def before_tool(params):\n    return {"action": "modify", "call": {"tool": "other"}}')
-    answers, _ = await replayed_alone(path, "guard", hook.command)
-    assert [one.then.asked_about["tool"] for one in answers] == ["bash", "sh"]
-    assert [one.replayed["action"] for one in answers] == ["modify", "failed"]
-
-
-async def test_a_guard_that_decided_before_a_pause_may_not_change_the_call_in_a_replay(path):
-    guard = FunctionHook("guard", {"before_tool": lambda call: Continue()}, guard=True, priority=1)
-    async with Host([guard], listeners=[Recorder(path)]) as host:
-        said = ("boss", Modify({"tool": "changed"}))
-        await host.before_tool(ToolCall(tool="bash"), resumed=Resumed(*said, skip={"guard"}))
-    (hook,) = processes(guard='def before_tool(params):\n    return {"action": "modify", "call": {"tool": "other"}}')
-    answers, _ = await replayed_alone(path, "guard", hook.command)
-    assert [one.replayed["action"] for one in answers] == ["failed"]
+    found, again = await replayed(path, hooks)
+    assert (outcome.payload.tool, asked) == ("sh", ["sh"])
+    assert (found, again["not compared"]) == ([], 1)
 
 
 async def test_a_question_without_an_answer_is_asked_and_counted_and_not_compared(path):
@@ -303,87 +285,5 @@ async def test_a_question_without_an_answer_is_asked_and_counted_and_not_compare
         tasks.cancel_scope.cancel()
 
     seen = []
-    compared, again = await replayed(path, [FunctionHook("h", {"before_tool": seen.append})])
-    assert (compared, again.unanswered, [call.tool for call in seen]) == ([], 1, ["bash"])
-
-    (hook,) = processes(h="def before_tool(params):\n    return {}")
-    compared, again = await replayed_alone(path, "h", hook.command)
-    assert (compared, again.unanswered) == ([], 1)
-
-
-async def test_each_retry_of_a_question_is_asked_again(path):
-    def fail_once(call, tries=[]):  # noqa: B006
-        tries.append(call)
-        if len(tries) == 1:
-            raise RuntimeError("no")
-
-    hook = FunctionHook("h", {"before_tool": fail_once}, retry=1)
-    async with Host([hook], listeners=[Recorder(path)]) as host:
-        await host.before_tool(ToolCall(tool="bash"))
-    (counts,) = processes(h=COUNTS.replace("% 7", "% 2"))
-    (one,), _ = await replayed_alone(path, "h", counts.command)
-    assert one.replayed["reason"] == "after 2 calls and 0 events"
-
-
-async def test_a_program_answers_in_place_of_a_hook_with_its_recorded_settings(path):
-    """The program gets the hook's permissions and timeouts, and runs in its own directory."""
-    settings = {"may_edit": ("messages",), "respond": "forbid", "timeout": 7.0, "observe": ("agent.turn.end",)}
-    hook = FunctionHook("h", {"before_llm": lambda request: Continue()}, **settings)
-    async with Host([hook], listeners=[Recorder(path)]) as host:
-        await host.before_llm({"model": "m"})
-        host.emit("turn_end")
-    spec = recorded_hooks(record(path))["h"].stand_in("h", [sys.executable, "x.py"])
-    assert (spec.command, spec.may_edit, spec.respond, spec.timeout) == (
-        (sys.executable, "x.py"),
-        ("messages",),
-        "forbid",
-        7.0,
-    )
-    assert (spec.stages, spec.observe, spec.events) == (("before_llm",), ("*",), "runtime")
-    assert (spec.inherit_env, spec.required) == (True, True)
-
-
-async def test_a_hook_need_not_know_the_stages_that_picoclaws_configuration_gave_it(path, tmp_path):
-    source = tmp_path / "hook.py"
-    source.write_text(
-        "import json, sys\n"
-        "for line in sys.stdin:\n"
-        "    request = json.loads(line)\n"
-        "    known = request['method'] in {'hook.hello', 'hook.before_tool'}\n"
-        "    said = {'result': {}} if known else {'error': {'code': -32601, 'message': 'no'}}\n"
-        "    print(json.dumps({'jsonrpc': '2.0', 'id': request['id'], **said}), flush=True)\n"
-    )
-    command = [sys.executable, str(source)]
-    config = tmp_path / "config.json"
-    hook = {"enabled": True, "transport": "stdio", "command": command, "intercept": ["before_tool"]}
-    config.write_text(json.dumps({"hooks": {"enabled": True, "processes": {"old": hook}}}))
-    async with Host.from_config(config, listeners=[Recorder(path)]) as host:
-        await host.after_tool({"tool": "bash", "result": {}})
-    (one,), _ = await replayed_alone(path, "old", command)
-    assert (one.then.stage.name, one.recorded, one.replayed) == (
-        "after_tool",
-        {"action": "continue"},
-        {"action": "continue"},
-    )
-
-
-def test_the_chosen_hook_is_the_named_one_or_the_only_one():
-    lines = [
-        {"type": "record", "version": 1, "time": "", "picohook": ""},
-        {"type": "event", "at": 0.0, "event": "turn_end", "payload": {}, "hooks": ["audit"]},
-        {"type": "begin", "at": 0.0, "chain": 1, "stage": "before_tool", "params": {"tool": "t"}},
-        {"type": "ask", "at": 0.0, "chain": 1, "hook": "guard"},
-    ]
-    hooks = recorded_hooks(Record(io.BytesIO(b"".join(json.dumps(line).encode() + b"\n" for line in lines)), "r"))
-    assert choose_hook(hooks, None) == choose_hook(hooks, "guard") == "guard"
-    with pytest.raises(Exception, match=r"no hook 'audit' was asked in this record \(there are: guard\)"):
-        choose_hook(hooks, "audit")
-
-
-def test_values_are_compared_as_json():
-    assert same({"a": [1, {"b": None}]}, {"a": [1.0, {"b": None}]})
-    assert not same({"a": 1}, {"a": 1, "b": None})
-    assert not same([1], [1, 2])
-    assert not same([True], [1])
-    assert not same(0, False)
-    assert not same(None, 0)
+    found, again = await replayed(path, [FunctionHook("h", {"before_tool": seen.append})])
+    assert (found, again["not compared"], [call.tool for call in seen]) == ([], 1, ["bash"])

@@ -502,7 +502,7 @@ async def test_a_client_that_does_not_read_is_paused_and_gets_every_answer_later
 
 
 async def test_a_client_that_watches_and_does_not_read_is_dropped_and_others_are_not(serving, connect, journal):
-    limits = ConnectionLimits(line=1 << 20, unread_notifications=10)
+    limits = ConnectionLimits(line=1 << 20, unread_max=10_000)
     async with serving(
         Host([function("before_tool", lambda _: Deny("x" * 1000))]), limits=limits, logger=journal
     ) as sidecar:

@@ -163,8 +163,7 @@ async def test_results_match_its_schemas(serving, connect, tmp_path):
         asked = {
             "emit": {"kind": "error"},
             "session.start": {"session": "s"},
-            "session.mount": {"session": "s", "hook": "own", "observe": ["turn_start"]},
-            "session.unmount": {"session": "s", "hook": "own"},
+            "session.mount": {"session": "s", "hook": "own", "stages": ["before_finish"]},
             "turn.start": {"session": "s", "turn": "t"},
             "turn.end": {"turn": "t"},
             "tool.decide": {"tool": "x"},

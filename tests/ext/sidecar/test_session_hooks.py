@@ -108,22 +108,6 @@ async def test_hooks_of_a_client_are_asked_last_in_their_own_order_about_the_pay
     assert outcome["payload"]["arguments"] == {"n": 2}
 
 
-async def test_it_gets_the_events_of_its_session(serving, connect):
-    async with serving(Host(timeouts=FAR)):
-        agent, other = Agent(await connect()), Agent(await connect())
-        turn = await agent.start("s1", watcher={"observe": ["turn_end", "session_end"]})
-        await other.start("s2")
-        await other.ask("session.end", session="s2")
-        await agent.ask("turn.end", turn=turn)
-        await agent.ask("session.end", session="s1")
-    assert [(method, told["hook"], told["kind"]) for method, told in agent.told] == [
-        ("event", "watcher", "turn_end"),
-        ("event", "watcher", "session_end"),
-    ]
-    assert agent.told[0][1]["meta"]["SessionKey"] == "s1"
-    assert agent.told[0][1]["payload"]["Status"] == "completed"
-
-
 @pytest.mark.parametrize(
     ("on_failure", "action"), [("continue", "continue"), ("deny", "deny_tool"), ("abort", "abort_turn")]
 )
@@ -216,9 +200,9 @@ async def test_calls_that_wait_behind_unanswered_requests_are_bounded(serving, c
 @pytest.mark.parametrize(
     ("params", "said"),
     [
-        ({"hook": "h"}, "neither stages nor observe"),
+        ({"hook": "h"}, "stages"),
         ({"hook": "h", "stages": ["before_tol"]}, "stages"),
-        ({"hook": "h", "observe": ["nothing"]}, "nothing"),
+        ({"hook": "h", "stages": [], "observe": ["*"]}, "observe"),
         ({"hook": "h", "stages": ["before_tool"], "run": "true"}, "unknown key"),
         ({"hook": "h", "stages": ["before_tool"], "command": ["true"]}, "unknown key"),
         ({"hook": "h", "stages": ["before_tool"], "provides": ["bash"]}, "unknown key"),
@@ -235,24 +219,20 @@ async def test_a_hook_that_cannot_be_mounted_is_refused_with_the_cause(serving, 
         assert said in error["message"]
 
 
-async def test_a_client_mounts_and_unmounts_only_its_own_hooks_in_its_own_sessions(serving, connect):
+async def test_a_client_mounts_hooks_only_in_its_own_sessions(serving, connect):
     async with serving(Host([FunctionHook("operators", {"before_tool": lambda _: Deny("no")})], timeouts=FAR)):
         agent, other = Agent(await connect()), Agent(await connect())
-        turn = await agent.start("s1", guard={"stages": ["before_tool"]})
+        await agent.start("s1", guard={"stages": ["before_tool"]})
         again = await agent.ask("session.mount", session="s1", hook="guard", stages=["before_tool"])
         assert again["code"] == -32002
         assert (await other.ask("session.mount", session="s1", hook="x", stages=["before_tool"]))["code"] == -32001
-        assert (await agent.ask("session.unmount", session="s1", hook="operators"))["code"] == -32001
-        assert await agent.ask("session.unmount", session="s1", hook="guard") is True
-        outcome = await agent.ask("before_tool", meta={"TurnID": turn}, **CALL)
-        assert [entry["hook"] for entry in outcome["trail"]] == ["operators"]
 
 
 async def test_the_hooks_of_a_client_that_vanishes_are_unmounted(serving, connect):
     host = Host(timeouts=FAR)
     async with serving(host):
         client = await connect()
-        await Agent(client).start("s1", guard={"stages": ["before_tool"], "observe": ["*"]})
+        await Agent(client).start("s1", guard={"stages": ["before_tool"]})
         await client.stream.aclose()
         other = Agent(await connect())
         while (await other.ask("session.start", session="s1")).get("code") == -32002:  # until it has ended
@@ -268,7 +248,7 @@ async def test_feedback_at_before_prompt_and_the_last_requests_model_reach_hooks
     async with serving(Host([refused], timeouts=FAR)):
         agent = Agent(await connect())
         stages = ["before_prompt", "before_llm", "after_llm", "before_finish"]
-        turn = await agent.start("s1", own={"stages": stages, "observe": ["prompt_sent"]})
+        turn = await agent.start("s1", own={"stages": stages})
         agent.answers["own"] = {}
         meta = {"TurnID": turn}
         outcome = await agent.ask("before_prompt", meta=meta, prompt="hey you")
@@ -276,8 +256,6 @@ async def test_feedback_at_before_prompt_and_the_last_requests_model_reach_hooks
         await agent.ask("before_llm", meta=meta, model="gpt-4o", system_prompt="be kind")
         await agent.ask("after_llm", meta=meta, response={"content": "hi"})
         await agent.ask("before_finish", meta=meta)
-    (_, told) = agent.told[0]
-    assert told["payload"]["UserMessage"] == "politely"
     by_stage = {stage: payload for _, stage, payload in agent.asked}
     assert [payload["prompt"] for _, stage, payload in agent.asked if stage == "before_prompt"] == ["politely"]
     assert by_stage["after_llm"]["model"] == "gpt-4o"

@@ -8,7 +8,7 @@ from picohook import ToolCall
 from picohook.ext.vendors import extension
 from picohook.ext.vendors.contract import Facts
 from picohook.ext.vendors.dialects import NAMES, vendor_named
-from picohook.ext.vendors.files.settings import places
+from picohook.ext.vendors.files.places import places
 from picohook.ext.vendors.tools import TOOLS
 
 PAGE = Path(__file__).parents[3] / "docs/reference/dialects.md"

@@ -10,7 +10,7 @@ from picohook.errors import HookError
 from picohook.ext.vendors.contract import Facts, HandlerResult, Rule
 from picohook.ext.vendors.dialects import vendor_named
 
-FACTS = Facts(cwd="/project", project="/project", session="s0")
+FACTS = Facts(project="/project", session="s0")
 META = Meta(session_key="s1", turn_id="t1")
 BASH = ToolCall(tool="bash", arguments={"command": "ls"}, tool_call_id="c1", meta=META)
 PAYLOADS = {

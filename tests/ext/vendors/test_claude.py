@@ -466,7 +466,7 @@ def test_the_hosts_names_come_back_with_a_changed_input():
 def test_an_embedding_names_its_own_tools():
     from picohook import ToolAlias
 
-    facts = Facts("/project", "/project", tools={"sh": ToolAlias(same_as="Bash", fields={"line": "command"})})
+    facts = Facts("/project", tools={"sh": ToolAlias(same_as="Bash", fields={"line": "command"})})
     call = BASH.model_copy(update={"tool": "sh", "arguments": {"line": "ls"}})
     assert told("PreToolUse", call, facts)["tool_input"] == {"command": "ls"}
     assert META.turn_id

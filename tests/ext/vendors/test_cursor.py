@@ -428,7 +428,6 @@ def test_what_does_not_do_what_it_seems_to_do_is_named(cursor, given, warning):
     [
         ({"beforeTabFileRead": "x"}, "its handlers never run, so it refuses nothing here"),
         ({"sessionStart": {"command": "x", "matcher": "y"}}, "sessionStart ignores it: its handlers always run"),
-        ({"version": 2, "stop": "x"}, "version: 2 is not known"),
         ({"preToolUse": {"command": "x", "matcher": "("}}, "preToolUse[0].matcher: ( matches everything"),
     ],
 )

@@ -260,7 +260,7 @@ def test_commands_take_such_a_file_directly(settings, capfd):
     # The doctor may end its process, so it has one of its own.
     doctor = [sys.executable, "-m", "picohook", "doctor", str(path)]
     assert (
-        b"it asks http://localhost:1/x, and runs no program"
+        b"it runs no program (url: http://localhost:1/x)"
         in subprocess.run(doctor, check=False, capture_output=True).stdout
     )
 

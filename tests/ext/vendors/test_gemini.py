@@ -37,7 +37,7 @@ from picohook.projects.trust import covered
 
 GEMINI = vendor_named("gemini")
 COMMON = {"session_id": "s1", "transcript_path": "", "cwd": "/project", "timestamp": "2026-11-23T10:00:00+00:00"}
-NOW = Facts(cwd="/project", project="/project", now=COMMON["timestamp"])
+NOW = Facts(project="/project", now=COMMON["timestamp"])
 ASKED = LLMRequest(
     model="m",
     messages=[
@@ -198,7 +198,7 @@ def test_of_handlers_that_are_the_same_only_the_first_runs():
         (
             "AfterTool",
             inner("AfterTool", additionalContext="<b>old"),
-            Modify({"for_llm": "a.txt\n\n<hook_context>&lt;b&gt;old</hook_context>"}),
+            Modify({"for_llm": "a.txt\n\n&lt;b&gt;old"}),
         ),
         ("BeforeAgent", {"decision": "deny", "reason": "no"}, AbortTurn("no")),
         ("AfterAgent", {"decision": "deny", "reason": "test it"}, Retry("test it")),
@@ -426,7 +426,6 @@ def test_handlers_in_order_have_time_one_after_the_other(gemini):
 @pytest.mark.parametrize(
     ("more", "given", "warning"),
     [
-        ({}, handler("true", timeout=10), "timeout: 10 is in milliseconds, not in seconds"),
         ({}, handler("true", matcher="x"), "matcher: picohook does not know this setting of Gemini CLI"),
         ({"hooksConfig": {"disabled": ["guard"]}}, handler("true", name="guard"), "it is switched off by its name"),
         ({"hooksConfig": {"disabled": ["true"]}}, handler("true"), "it is switched off by its name"),
@@ -455,7 +454,6 @@ def test_earlier_switches_among_the_events_are_no_events(gemini):
     ("events", "problem"),
     [
         ({"PreToolUse": handler("x")}, "is not an event of Gemini CLI"),
-        ({"BeforeTool": {"command": "x"}}, "type: is missing"),
         ({"BeforeTool": {"type": "http", "url": "x"}}, '"http" is not a type of handler'),
     ],
 )

@@ -15,8 +15,6 @@ from picohook.ext.vendors.permission_rule import fires
         ("^Bash$", "Bash", True),
         ("^Bash$", "Bash\n", False),
         (r"(?<a>x)y", "xy", True),
-        ("^(?!mcp__).*", "mcp__fs__write", False),
-        ("^(?!mcp__).*", "Bash", True),
         (r"\d", "٣", False),
         ("[^]", "\n", True),
         ("[]", "x", False),
@@ -36,7 +34,7 @@ def test_an_expression_of_javascript_means_what_it_means_there(pattern, text, fo
     assert (javascript(pattern).problem, javascript(pattern).matches(text)) == ("", found)
 
 
-@each("pattern", ["(", "[", "*", "(?P<a>x)", "(?i)x", "a++", "(?<=a)b", r"(?<a>x)\k<a>"])
+@each("pattern", ["(", ")", "[", "*", "(?P<a>x)", "(?i)x", "a++", "(?<=a)b", r"(?<a>x)\k<a>"])
 def test_what_cannot_be_read_as_javascript_matches_everything(pattern):
     assert javascript(pattern).problem
     assert javascript(pattern).matches("zzz")
@@ -50,7 +48,7 @@ def test_an_expression_of_rust_means_what_it_means_there(pattern, text, found):
     assert (rust(pattern).problem, rust(pattern).matches(text)) == ("", found)
 
 
-@pytest.mark.parametrize("pattern", ["(", "(?=a)", "(?<!a)b", r"(a)\1"])
+@pytest.mark.parametrize("pattern", ["(", "(?=a)", "^(?!mcp__).*", "(?<!a)b", r"(a)\1"])
 def test_what_cannot_be_read_as_rust_matches_everything(pattern):
     assert rust(pattern).problem
     assert rust(pattern).matches("zzz")
@@ -129,14 +127,14 @@ def test_a_glob_of_a_path(glob, path, found):
     ],
 )
 def test_a_rule_about_a_command_line_errs_towards_running(rule, line, does):
-    assert fires(rule, "Bash", {"command": line}, "/p", "/p") is does
+    assert fires(rule, "Bash", {"command": line}, "/p") is does
 
 
 @pytest.mark.parametrize(
     ("rule", "tool", "path", "does"),
     [
         ("Edit(src/**)", "Write", "/p/sub/src/a.py", True),
-        ("Edit(/src/**)", "Edit", "/p/src/a.py", True),
+        ("Edit(/src/**)", "Edit", "/p/sub/src/a.py", True),
         ("Edit(//etc/**)", "Edit", "/etc/passwd", True),
         ("Edit(src/**)", "Edit", "/p/src/a.py", False),
         ("Read(*.env)", "Read", "/p/sub/x/.env", True),
@@ -145,7 +143,7 @@ def test_a_rule_about_a_command_line_errs_towards_running(rule, line, does):
     ],
 )
 def test_a_rule_about_a_path_is_relative_to_the_directory(rule, tool, path, does):
-    assert fires(rule, tool, {"file_path": path}, "/p/sub", "/p") is does
+    assert fires(rule, tool, {"file_path": path}, "/p/sub") is does
 
 
 @pytest.mark.parametrize(
@@ -162,4 +160,4 @@ def test_a_rule_about_a_path_is_relative_to_the_directory(rule, tool, path, does
     ],
 )
 def test_a_rule_about_anything_else(rule, tool, given, does):
-    assert fires(rule, tool, given, "/p", "/p") is does
+    assert fires(rule, tool, given, "/p") is does

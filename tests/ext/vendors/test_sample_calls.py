@@ -23,7 +23,7 @@ def gate(command, matcher="", **more):
 GATES = {
     "works": (gate("grep -q 'rm -rf' && { echo no >&2; exit 2; }; exit 0"), Level.OK, "(no), and no harmless call"),
     "guards files": (gate("grep -q hunter2 && exit 2; exit 0"), Level.OK, "it denies Write"),
-    "guards a server's tools": (gate("grep -q DROP && exit 2; exit 0", "mcp__db__.*"), Level.OK, "it denies mcp__db__"),
+    "guards servers' tools": (gate("grep -q DROP && exit 2; exit 0", "mcp__.*"), Level.OK, "it denies mcp__example__"),
     "wants only some commands": (gate("exit 2", **{"if": "Bash(git push *)"}), Level.OK, "it denies Bash"),
     "reads a field that is not sent": (gate(WRONG_FIELD, "Bash"), Level.WARNING, 'every call: Bash {"command": "ls"'),
     "refuses only what is harmless": (

@@ -65,7 +65,7 @@ def test_A18_a_handler_is_asked_about_each_call_that_the_program_asks_it_about(n
     for matcher in MATCHERS:
         text = (matcher or "").replace("SHELL", program.matched).replace("WRITE", program.write)
         for call, payload in calls.items():
-            told = dialect.encode(event, payload, Facts(cwd="/project", project="/project"))
+            told = dialect.encode(event, payload, Facts(project="/project"))
             asked = dialect.select(event, [Rule(at="h", matcher=text)], told, Facts())
             assert asked or [str(matcher), call] not in SEEN[name]["matchers"][event], (matcher, call)
 

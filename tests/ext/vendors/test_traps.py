@@ -62,7 +62,6 @@ def test_trap_a_bare_allow_is_an_answer_in_claude_and_a_failure_in_codex():
         ("[1]", ("continue", "continue")),
         ('{"decision": "block", "decision": "approve"}', ("deny", "continue")),
         ('{"decision": NaN}', ("deny", "continue")),
-        ("x" + "{" * 1_000_000, ("deny", "continue")),
     ],
 )
 def test_trap_output_that_is_nearly_an_answer(stdout, outcome):
@@ -208,7 +207,7 @@ def test_trap_copilots_tool_arguments_are_an_object():
 
 
 def test_trap_a_turn_of_copilot_that_was_kept_from_ending_has_a_flag():
-    blocked = FACTS.__class__(cwd="/", blocks=1)
+    blocked = FACTS.__class__(blocks=1)
     for event in ("agentStop", "Stop"):
         assert (
             vendor_named("copilot").encode(event, PAYLOADS["before_finish"], blocked).stdin["stop_hook_active"] is True
@@ -398,7 +397,7 @@ async def outcomes(path, call=CALL):
     [
         ("./missing.sh", "exited with code 127: there is no such program"),
         ("./plain.sh", "exited with code 126: the program cannot be run"),
-        ("kill -9 $$", "was ended by signal 9"),
+        ("kill -9 $$", "was ended by SIGKILL"),
         ("./crlf.sh", "exited with code"),
     ],
 )

@@ -4,6 +4,7 @@ Notes that it is asked about a marker's call, and then does what the marker's na
 passes on to the hook itself.
 """
 
+import glob
 import json
 import os
 import re
@@ -11,6 +12,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -58,7 +60,7 @@ def answer(hook: "dict[str, Any]", mode: str, event: bytes) -> "tuple[int, bytes
     if mode == "late":
         time.sleep(LATE)
         return 2, b"", b"the drill is late\n"
-    if hook["run"] is None:
+    if not hook["run"]:
         return 0, b"", b""
     hosts = with_variable(HOOK, os.environ[AGENT]) if mode == "killed" else []
     for host in hosts:
@@ -68,18 +70,17 @@ def answer(hook: "dict[str, Any]", mode: str, event: bytes) -> "tuple[int, bytes
         env["PATH"] = hook["shells"]
     run = hook["missing" if mode == "missing" else "run"]
     own = subprocess.Popen(run, env=env, stdin=pipe, stdout=pipe, stderr=pipe)  # noqa: S603 - the user's own hook
-    if hosts and own.stdin is not None:
-        try:
-            own.stdin.write(event)
-            own.stdin.close()
-        except BrokenPipeError:  # it does not read its input
-            pass
-        own.stdin = None
+    given: bytes | None = event
     if mode == "killed":
-        time.sleep(STARTS)
+        if hosts:
+            given = None
+            with suppress(subprocess.TimeoutExpired):
+                own.communicate(event, timeout=STARTS)
+        else:
+            time.sleep(STARTS)
         for victim in hosts or [innermost(own.pid)]:
             os.kill(victim, signal.SIGKILL)
-    out, err = own.communicate(None if hosts else event)
+    out, err = own.communicate(given)
     return own.returncode, out, err
 
 
@@ -92,15 +93,12 @@ def innermost(pid: int) -> int:
 
 def with_variable(name: str, value: str) -> "list[int]":
     """The other processes that were started with a variable of this value, where the system shows it."""
-    found, wanted = [], f"{name}={value}".encode()
-    for pid in filter(str.isdigit, os.listdir("/proc") if os.path.isdir("/proc") else ()):
-        try:
-            with open(f"/proc/{pid}/environ", "rb") as file:
-                if wanted in file.read().split(b"\0") and int(pid) != os.getpid():
-                    found.append(int(pid))
-        except OSError:
-            continue  # it has ended, or is another user's
-    return found
+    found, wanted = set[int](), f"{name}={value}".encode()
+    for path in glob.glob("/proc/[0-9]*/environ"):
+        with suppress(OSError), open(path, "rb") as file:  # it has ended, or is another user's
+            if wanted in file.read().split(b"\0"):
+                found.add(int(path.split("/")[2]))
+    return sorted(found - {os.getpid()})
 
 
 if __name__ == "__main__":

@@ -86,17 +86,6 @@ class SidecarContext(ControlContext):
             )
         return self.decided.pop(number)[0]
 
-    def begin_session(self, session: RemoteSession) -> None:
-        """Keep a session that begins. Its name may have been used before."""
-        self.taken.add(session.id)
-        self.sessions[session.id] = session
-        self._ended.pop(("session", session.id), None)
-
-    def begin_turn(self, turn: RemoteTurn) -> None:
-        """Keep a turn that begins. Its name may have been used before."""
-        self.turns[turn.meta.turn_id] = turn
-        self._ended.pop(("turn", turn.meta.turn_id), None)
-
     def forget_turn(self, turn: RemoteTurn) -> None:
         """Drop a turn that ends."""
         del self.turns[turn.meta.turn_id]

@@ -6,18 +6,16 @@ import uuid
 from typing import TYPE_CHECKING, Any, Literal
 
 import anyio
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field
 
 from ....errors import HookTimeoutError
 from ....hooks.base import Hook
-from ....model.events import known_kind
 from ....model.filters import Filter  # noqa: TC001 - pydantic reads it at run time
 from ....model.replies import read_decision
 from ....model.spec import OF_SESSION, HookSpec, Seconds, StageName
 from ....protocol.codec import encode
 from ....rpc.dispatch import Method, Params
-from ....rpc.jsonrpc import INVALID_PARAMS, NOT_OPEN, REFUSED, TAKEN, RpcError
-from ....wire import words
+from ....rpc.jsonrpc import INVALID_PARAMS, REFUSED, TAKEN, RpcError
 from ....wire.text import escape, show
 from ..remote_turn import RemoteSession, RemoteTurn
 from .context import require_room
@@ -26,7 +24,6 @@ from .stages import outcome_json
 if TYPE_CHECKING:
     from ....hooks.base import Question
     from ....model.decisions import Decision
-    from ....model.events import Event
     from ....rpc.outgoing import OutgoingRequests
     from .context import SidecarContext
 
@@ -57,10 +54,6 @@ class ClientHook(Hook):
             raise HookTimeoutError(hook=self.name)
         return read_decision(stage, answer)
 
-    def notify(self, event: Event) -> None:
-        about = {"kind": event.kind, "meta": event.meta.wire(), "payload": event.payload}
-        self._requests.notify({**self._names, **about})
-
 
 class SessionStartParams(Params):
     """A new session."""
@@ -83,8 +76,7 @@ class MountParams(Params):
 
     session: str
     hook: str = Field(min_length=1)
-    stages: list[StageName] = Field(default_factory=list, max_length=MAX_NAMES, fail_fast=True)
-    observe: list[str] = Field(default_factory=list, max_length=MAX_NAMES, fail_fast=True)
+    stages: list[StageName] = Field(min_length=1, max_length=MAX_NAMES, fail_fast=True)
     priority: int = 100
     after: list[str] = Field(default_factory=list, max_length=MAX_NAMES, fail_fast=True)
     filter: Filter | None = None
@@ -93,24 +85,6 @@ class MountParams(Params):
     approval_timeout: Seconds | None = None
     on_failure: Literal["continue", "deny", "abort"] | None = None
 
-    @field_validator("observe")
-    @classmethod
-    def _known(cls, kinds: list[str]) -> list[str]:
-        return [kind if kind in words.EVERY_KIND else known_kind(kind) for kind in kinds]
-
-    @model_validator(mode="after")
-    def _has_a_use(self) -> MountParams:
-        if not self.stages and not self.observe:
-            raise ValueError("has neither stages nor observe: the hook is never asked and never told")
-        return self
-
-
-class UnmountParams(Params):
-    """A hook, and its session."""
-
-    session: str
-    hook: str
-
 
 async def _start(context: SidecarContext, params: SessionStartParams) -> dict[str, Any]:
     name = params.session or uuid.uuid4().hex
@@ -118,7 +92,8 @@ async def _start(context: SidecarContext, params: SessionStartParams) -> dict[st
         raise RpcError(TAKEN, f"a session {name!r} is open already")
     require_room(context.sessions, "sessions")
     session = RemoteSession(context.host, name, **params.model_dump(exclude={"session"}))
-    context.begin_session(session)
+    context.taken.add(name)
+    context.sessions[name] = session
     await session.__aenter__()  # the client ends it
     return {"session": name}
 
@@ -131,7 +106,7 @@ async def _end(context: SidecarContext, params: SessionParams) -> bool:
 async def _mount(context: SidecarContext, params: MountParams) -> dict[str, Any]:
     session = context.session(params.session)
     if len(session.hooks) >= MAX_HOOKS:
-        raise RpcError(REFUSED, f"session {params.session!r} has {MAX_HOOKS} hooks: unmount some first")
+        raise RpcError(REFUSED, f"session {params.session!r} has {MAX_HOOKS} hooks, which is the most")
     if escape(params.hook) != params.hook or not params.hook.strip() or params.hook.endswith(OF_SESSION):
         raise RpcError.because(INVALID_PARAMS, f'"{show(params.hook.encode(), 80)}" cannot be the name of a hook')
     name = params.hook + OF_SESSION
@@ -141,14 +116,6 @@ async def _mount(context: SidecarContext, params: MountParams) -> dict[str, Any]
     spec = HookSpec.model_validate({**settings, "name": params.hook})
     await session.mount(ClientHook(spec, session.id, context.outgoing))
     return {"hook": name}
-
-
-async def _unmount(context: SidecarContext, params: UnmountParams) -> bool:
-    session = context.session(params.session)
-    if not any(hook.name == params.hook + OF_SESSION for hook in session.hooks):
-        raise RpcError(NOT_OPEN, f"session {params.session!r} has no hook {params.hook!r}")
-    await session.unmount(params.hook)
-    return True
 
 
 class TurnStartParams(Params):
@@ -195,7 +162,7 @@ async def _start_turn(context: SidecarContext, params: TurnStartParams) -> dict[
         turn_id=params.turn,
     )
     assert isinstance(turn, RemoteTurn)
-    context.begin_turn(turn)
+    context.turns[turn.meta.turn_id] = turn
     await turn.__aenter__()  # the client ends it
     return {"turn": turn.meta.turn_id, "meta": turn.meta.wire()}
 
@@ -215,7 +182,6 @@ SESSION_METHODS = (
     Method("session.start", _start, SessionStartParams),
     Method("session.end", _end, SessionParams),
     Method("session.mount", _mount, MountParams),
-    Method("session.unmount", _unmount, UnmountParams),
     Method("turn.start", _start_turn, TurnStartParams),
     Method("turn.resume", _resume, TurnResumeParams),
     Method("turn.end", _end_turn, TurnEndParams),

@@ -52,14 +52,13 @@ def main() -> "NoReturn":
         _signal.signal(_signal.SIGALRM, _late)
         _signal.pthread_sigmask(_signal.SIG_UNBLOCK, {_signal.SIGALRM})
         _signal.setitimer(_signal.ITIMER_REAL, float(seconds))
-        code, out, err = ask(vendor, event, config[0] if config else "")
+        answer = ask(vendor, event, config[0] if config else "")
         _signal.setitimer(_signal.ITIMER_REAL, 0)
-        _write(1, out)
-        _write(2, err)
+        _write(1, answer)
     except BaseException as error:  # on any error, the call is refused
         why = str(error) if isinstance(error, Refusal) else f"{type(error).__name__}: {error}"
         _refuse(why)
-    posix._exit(code)  # noqa: SLF001 - the public name is `os._exit`
+    posix._exit(0)  # noqa: SLF001 - the public name is `os._exit`
 
 
 def _late(*_: object) -> None:
@@ -97,15 +96,14 @@ def _write(descriptor: int, data: bytes) -> None:
         data = data[posix.write(descriptor, data) :]
 
 
-def ask(vendor: str, event: str, config: str) -> tuple[int, bytes, bytes]:
-    """Ask the host. Returns the exit code, stdout and stderr of its answer. Raises `Refusal`."""
+def ask(vendor: str, event: str, config: str) -> bytes:
+    """Ask the host. Returns its answer. Raises `Refusal`."""
     stdin = _stdin()
-    cwd = posix.getcwdb()
     project = _project(vendor)
     directory = _directory()
-    environment = b"\0".join(name + b"=" + value for name, value in posix.environ.items())
-    sizes = f"{vendor} {event} {len(cwd)} {len(environment)} {len(stdin)}\n"
-    request = sizes.encode() + cwd + environment + stdin
+    variables = [name + b"=" + value for name, value in posix.environ.items()]
+    about = b"\0".join([posix.getcwdb(), *variables])
+    request = f"{event} {len(about)} {len(stdin)}\n".encode() + about + stdin
     for _ in range(4):
         key = _key(vendor, project, config, posix.environ)
         greeting = f"{GREETING} {key}\n".encode()
@@ -113,13 +111,13 @@ def ask(vendor: str, event: str, config: str) -> tuple[int, bytes, bytes]:
         if len(_encoded(path)) > LONGEST_PATH:
             raise Refusal(f"{path}: this path is too long for a socket: set XDG_RUNTIME_DIR to a shorter one")
         connection = _connect(path) or _started(path, key, vendor, project, config)
-        status, code, out, err = _exchange(connection, greeting + request, greeting)
-        if status == "done":
-            return code, out, err
-        if status == "elsewhere":  # the session began in another directory, and keeps its configuration
-            project = out.decode(sys.getfilesystemencoding(), "surrogateescape")
-        elif status != "again":
-            raise Refusal(out.decode("utf-8", "replace"))
+        status, answer = _exchange(connection, greeting + request, greeting)
+        if status == b"done":
+            return answer
+        if status == b"elsewhere":  # the session began in another directory, and keeps its configuration
+            project = answer.decode(sys.getfilesystemencoding(), "surrogateescape")
+        elif status != b"again":
+            raise Refusal(answer.decode("utf-8", "replace"))
     raise Refusal("the environment variables that hooks inherit keep changing: start the agent again")
 
 
@@ -288,8 +286,8 @@ def _peer(connection: "_socket.socket", path: str) -> int:
     return int.from_bytes(pid, sys.byteorder)
 
 
-def _exchange(connection: "_socket.socket", request: bytes, greeting: bytes) -> tuple[str, int, bytes, bytes]:
-    """Send the request, and read the answer: its status, exit code and output. Raises `Refusal` for anything else."""
+def _exchange(connection: "_socket.socket", request: bytes, greeting: bytes) -> tuple[bytes, bytes]:
+    """Send the request. Returns the answer: its status and its text. Raises `Refusal` for anything else."""
     parts, size = [], 0
     try:
         connection.sendall(request)
@@ -306,15 +304,11 @@ def _exchange(connection: "_socket.socket", request: bytes, greeting: bytes) -> 
         raise Refusal("the host ended before it answered")
     if not answer.startswith(greeting):
         raise Refusal("the host did not answer as this version of picohook does")
-    head, _, rest = answer[len(greeting) :].partition(b"\n")
-    try:
-        status, code, out, err = head.decode().split(" ")
-        sizes = int(out), int(err)
-        if len(rest) != sum(sizes):
-            raise ValueError(sizes)  # one message for all of them
-        return status, int(code), rest[: sizes[0]], rest[sizes[0] :]
-    except ValueError:
-        raise Refusal("the host ended in the middle of its answer") from None
+    head, _, text = answer[len(greeting) :].partition(b"\n")
+    status, _, length = head.partition(b" ")
+    if length != b"%d" % len(text):
+        raise Refusal("the host ended in the middle of its answer")
+    return status, text
 
 
 def _started(path: str, key: str, vendor: str, project: str, config: str) -> "_socket.socket":

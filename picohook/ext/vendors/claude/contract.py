@@ -8,7 +8,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -17,11 +16,9 @@ from ....model.conversation import calls_of, text_of
 from ....protocol.codec import load
 from ..contract import HandlerAnswer, shortened
 from ..output import choice, ended, flag, read_object, read_ok, table, text_field
-from ..tool_results import text_in
-from ..tools import server_of, shown_call
+from ..tools import shown_call, text_in
 from ..vendor import BLOCK, ENDED, Vendor
 from ..words import EVENT_WORDS
-from .permissions import grant_of, suggested
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -30,6 +27,11 @@ if TYPE_CHECKING:
     from ..tools import ShownCall
     from ..vendor_table import Row
     from ..words import Told
+
+
+_SCOPES = {"session": "session", "localSettings": "project", "projectSettings": "project"}
+_PATHS = ("file_path", "notebook_path")
+ANYTHING = "anything"
 
 
 def response(call: ShownCall, text: str) -> Any:
@@ -53,7 +55,7 @@ def batch(told: Told) -> list[dict[str, Any]]:
         at -= 1
         results[str(messages[at].get("tool_call_id") or "")] = text_of(messages[at])
     calls = calls_of(messages[at - 1]) if results and at else []
-    shown = [(one, shown_call(one.tool, one.arguments, told.facts.cwd, told.facts.tools)) for one in calls]
+    shown = [(one, shown_call(one.tool, one.arguments, told.facts.project, told.facts.tools)) for one in calls]
     return [
         {
             "tool_name": call.tool,
@@ -82,6 +84,55 @@ def request_in(answer: HandlerAnswer, inner: Mapping[str, Any]) -> HandlerAnswer
     )
 
 
+def suggested(call: ShownCall) -> list[dict[str, Any]]:
+    """The updates that a handler is offered: exactly this command or file, for the session."""
+    exact = next((call.input[name] for name in ("command", *_PATHS) if isinstance(call.input.get(name), str)), None)
+    if exact is None or any(letter in exact for letter in "*()"):
+        return []
+    rule = {"toolName": call.tool, "ruleContent": exact}
+    return [{"type": "addRules", "rules": [rule], "behavior": "allow", "destination": "session"}]
+
+
+def _grant_of(updates: Any, call: ShownCall) -> dict[str, Any]:
+    """Returns the grant that says the same as these permission updates, "always allow". Raises `ValueError` if none does."""
+    if not (isinstance(updates, list) and len(updates) == 1 and isinstance(updates[0], dict)):
+        raise ValueError("a grant is one update")
+    (update,) = updates
+    if (update.get("type"), update.get("behavior")) != ("addRules", "allow"):
+        raise ValueError("a grant can only add rules that allow")
+    scope = _SCOPES.get(str(update.get("destination")))
+    if scope is None:
+        raise ValueError(f"a grant cannot hold in {update.get('destination')}")
+    rules = update.get("rules")
+    if not (isinstance(rules, list) and len(rules) == 1 and isinstance(rules[0], dict)):
+        raise ValueError("a grant has one rule")
+    if rules[0].get("toolName") != call.tool:
+        raise ValueError("a grant is for the tool of the call")
+    like = _like(rules[0].get("ruleContent"), call.input)
+    return {"for": scope, "like": {call.fields.get(name, name): shape for name, shape in like.items()}}
+
+
+def _like(content: Any, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The shapes of the arguments for which a rule's text holds."""
+    anything = dict.fromkeys(arguments, ANYTHING)
+    if content is None:
+        return anything
+    if not isinstance(content, str):
+        raise ValueError("a rule's text is a string")
+    command, path = arguments.get("command"), next((name for name in _PATHS if name in arguments), None)
+    if isinstance(command, str):
+        if content.endswith(":*") and "*" not in content[:-2]:
+            return anything | {"command": {"starts": content[:-2].split()}}
+        if content == command:
+            return {name: shape for name, shape in anything.items() if name != "command"}
+    elif path is not None:
+        if content.endswith("/**") and "*" not in content[:-3] and not content.startswith("/"):
+            return anything | {path: {"under": content[:-3]}}
+        if content == arguments[path]:
+            return {name: shape for name, shape in anything.items() if name != path}
+    raise ValueError(f"a grant cannot say {content!r}")
+
+
 class Claude(Vendor):
     """Claude Code."""
 
@@ -92,8 +143,7 @@ class Claude(Vendor):
         "batch": batch,
     }
 
-    def read(self, event: str, rule: Rule, result: HandlerResult, *, strict: bool) -> HandlerAnswer:
-        row = self.events[event]
+    def read(self, row: Row, rule: Rule, result: HandlerResult, *, strict: bool) -> HandlerAnswer:
         if rule.kind == "prompt":
             return self._of_prompt(row, rule, result)
         broken: HookReplyError | None = None
@@ -101,7 +151,7 @@ class Claude(Vendor):
         try:
             printed = read_object(result.stdout, strict=strict)
             if printed is not None:
-                answer = self._of_json(event, row, printed)
+                answer = self._of_json(row, printed)
         except HookReplyError as error:
             printed, broken = None, error
         if result.exit_code == BLOCK and row.blocks and (strict or row.stage != "approve_tool"):
@@ -124,13 +174,13 @@ class Claude(Vendor):
             raise HookReplyError("its answer is not a JSON object")
         return self.of_text(row, text, strict=strict)
 
-    def _of_json(self, event: str, row: Row, printed: Mapping[str, Any]) -> HandlerAnswer:
+    def _of_json(self, row: Row, printed: Mapping[str, Any]) -> HandlerAnswer:
         inner = table(printed, self.inside) or {}
         blocks = choice(printed, "decision", {"approve", "block"}) == "block"
         blocks = blocks and bool(row.blocks) and row.stage != "approve_tool"
-        if inner and inner.get("hookEventName") != event:
+        if inner and inner.get("hookEventName") != row.name:
             if not blocks:
-                raise HookReplyError(f"`hookSpecificOutput.hookEventName` is not {event}")
+                raise HookReplyError(f"`hookSpecificOutput.hookEventName` is not {row.name}")
             inner = {}
         ignored = self.ignored(row, printed, inner)
         top = self.meant(self.answers, printed, row)
@@ -164,14 +214,10 @@ class Claude(Vendor):
         return HandlerAnswer("deny", reason, ends=ends)
 
     def grant_of(self, updates: Any, call: ShownCall) -> dict[str, Any]:
-        return grant_of(updates, call)
-
-    def matcher_warning(self, matcher: str) -> str:
-        names = [name.strip() for name in matcher.replace(",", "|").split("|")]
-        whole = any(name.startswith("mcp__") and server_of(name) is None for name in names)
-        if whole and re.fullmatch(self.lists, matcher):
-            return f"{matcher} is the whole name of a tool, and no tool has it: mcp__SERVER__.* matches all tools of a server"
-        return ""
+        try:
+            return _grant_of(updates, call)
+        except ValueError as error:
+            raise HookReplyError(f"`decision.updatedPermissions` counts for nothing: {error}") from None
 
     def reshaped(self, event: str, given: Mapping[str, Any], text: str) -> Any:
         if event == "PostToolUseFailure":

@@ -18,7 +18,7 @@ from ..vendor import BLOCK, Vendor
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from ..contract import Failures, HandlerInput, HandlerResult, Rule
+    from ..contract import About, HandlerResult, Rule
     from ..tools import ShownCall
     from ..vendor_table import Row
 
@@ -34,29 +34,29 @@ _RESERVED = ("updatedInput", "updatedPermissions", "interrupt")
 class Codex(Vendor):
     """Codex."""
 
-    def read(self, event: str, _rule: Rule, result: HandlerResult, *, strict: bool) -> HandlerAnswer:
-        row, stderr = self.events[event], shortened(result.stderr.strip())
+    def read(self, row: Row, _rule: Rule, result: HandlerResult, *, strict: bool) -> HandlerAnswer:
+        stderr = shortened(result.stderr.strip())
         if result.exit_code == BLOCK and stderr and row.blocks:
             return HandlerAnswer("deny", stderr)
         if result.exit_code:
             raise ended(result)
         printed = read_object(result.stdout, strict=strict, blank=BLANK)
         if printed is not None:
-            return self._of_json(event, row, printed, strict=strict)
+            return self._of_json(row, printed, strict=strict)
         text = result.stdout.strip()
         if text and row.stage == "before_finish":
             raise HookReplyError("it printed text, and only a JSON object is an answer")
         return self.of_text(row, text, strict=strict)
 
-    def _of_json(self, event: str, row: Row, printed: Mapping[str, Any], *, strict: bool) -> HandlerAnswer:
+    def _of_json(self, row: Row, printed: Mapping[str, Any], *, strict: bool) -> HandlerAnswer:
         """The answer. Codex takes the name of any event for the event. In strict, only a denial may have the wrong one."""
         inner = table(printed, self.inside)
         _require_known(printed, self.answers)
         if inner is not None:
             _require_known(inner, ("hookEventName", *row.writes))
             named = choice(inner, "hookEventName", self.events)
-            if not named or (strict and named != event and inner.get("permissionDecision") != "deny"):
-                raise HookReplyError(f"`hookSpecificOutput.hookEventName` is not {event}")
+            if not named or (strict and named != row.name and inner.get("permissionDecision") != "deny"):
+                raise HookReplyError(f"`hookSpecificOutput.hookEventName` is not {row.name}")
         inner, at_tool = inner or {}, row.stage == "before_tool"
         ends = self.end_in(printed)
         top = self.meant(self.answers, printed, row)
@@ -101,11 +101,9 @@ class Codex(Vendor):
             return HandlerAnswer("deny", "its `updatedInput` is not an object")
         return replace(answer, verdict=verdict, reason=reason, input=changed)  # type: ignore[arg-type] # one of the words
 
-    def counted(
-        self, _event: str, answers: Sequence[HandlerAnswer], handler_input: HandlerInput, _failures: Failures
-    ) -> Sequence[HandlerAnswer]:
+    def counted(self, about: About, answers: Sequence[HandlerAnswer]) -> Sequence[HandlerAnswer]:
         """The answers, of which none can change a call that handlers read as a patch."""
-        call = handler_input.call
+        call = about.call
         if call is None or call.tool != PATCH or call.fields:
             return answers
         error = HookReplyError("it changes the patch, and picohook cannot turn a patch back into a call")

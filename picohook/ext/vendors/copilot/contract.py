@@ -10,7 +10,6 @@ PascalCase, they read fields in snake_case, and the names that Claude Code has f
 
 from __future__ import annotations
 
-import os
 import re
 from dataclasses import replace
 from datetime import datetime
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ....errors import HookError
-    from ..contract import Failures, HandlerInput, HandlerResult, Rule
+    from ..contract import About, HandlerInput, HandlerResult, Rule
     from ..files.handler_table import HandlerTable
     from ..vendor_table import Row
     from ..words import Told
@@ -48,7 +47,6 @@ _NAMES = re.compile(r"[\w-]+(\|[\w-]+)*", re.ASCII)
 """A matcher of Claude Code's form that is a list of names."""
 _NOT_RUN = frozenset({126, 127})
 """The exit codes of a shell that cannot run a program."""
-_LOCAL = re.compile(r"http://(localhost|127(\.\d+){3}|\[::1\])([:/]|$)")
 
 
 def snake(field: str) -> str:
@@ -74,11 +72,6 @@ def _result(told: Told) -> dict[str, str]:
     return {"resultType": "success", "textResultForLlm": told.payload.result.for_llm}
 
 
-def _error_context(told: Told) -> str:
-    where = str(told.payload.payload.get("Stage") or "")
-    return "model_call" if "llm" in where else "tool_execution" if "tool" in where else "system"
-
-
 class Copilot(Vendor):
     """GitHub Copilot."""
 
@@ -89,7 +82,6 @@ class Copilot(Vendor):
         "result": _result,
         "snake_result": lambda told: _in_snake(_result(told)),
         "raised": lambda told: {"message": str(told.payload.payload.get("Message") or ""), "name": "Error"},
-        "error_context": _error_context,
     }
 
     @model_validator(mode="before")
@@ -120,15 +112,15 @@ class Copilot(Vendor):
         fields = super().read_at(event)
         return _in_snake(fields) if is_pascal(event) else fields
 
-    def names(self, event: str, name: str, handler_input: HandlerInput) -> Sequence[str]:
+    def names(self, row: Row, name: str, handler_input: HandlerInput) -> Sequence[str]:
         call = handler_input.call
-        if call is None or not is_pascal(event):
+        if call is None or not is_pascal(row.name):
             return (name,)
         return (name, call.tool, *self.earlier_names.get(call.tool, ()))
 
-    def matches(self, event: str, matcher: str, names: Sequence[str]) -> bool:
+    def matches(self, row: Row, matcher: str, names: Sequence[str]) -> bool:
         """Whether a list has one of the names, or an expression matches the whole of the first name."""
-        if is_pascal(event):
+        if is_pascal(row.name):
             matcher = matcher.strip(BLANK + BOM)
         if matcher in {"", "*", "**"}:
             return True
@@ -136,15 +128,15 @@ class Copilot(Vendor):
             return not set(matcher.split("|")).isdisjoint(names)
         return javascript(matcher, whole=True).matches(names[0])
 
-    def failed(self, event: str, rule: Rule, result: HandlerResult, error: HookError) -> HandlerAnswer:
-        at_tool = self.events[event].stage == "before_tool"
+    def failed(self, row: Row, rule: Rule, result: HandlerResult, error: HookError) -> HandlerAnswer:
+        at_tool = row.stage == "before_tool"
         if not at_tool or rule.kind != "command" or isinstance(error, HookTimeoutError | HookReplyError):
             return HandlerAnswer(failure=error)
         is_own = result.failure is None and result.exit_code > 0 and result.exit_code not in _NOT_RUN
         return HandlerAnswer("deny", f"the hook failed: {error}", failure=None if is_own else error)
 
-    def read(self, event: str, _rule: Rule, result: HandlerResult, *, strict: bool) -> HandlerAnswer:
-        row, blocks = self.events[event], result.exit_code == BLOCK
+    def read(self, row: Row, _rule: Rule, result: HandlerResult, *, strict: bool) -> HandlerAnswer:
+        blocks = result.exit_code == BLOCK
         text = without_progress(result.stdout)
         if blocks and row.stage in {"before_tool", "approve_tool"}:
             stderr = result.stderr.strip() if row.stage == "before_tool" else ""
@@ -167,7 +159,7 @@ class Copilot(Vendor):
             if strict:
                 require_no_hidden_answer(text, {INNER, *row.writes})
             return HandlerAnswer()
-        counting = _counting(printed) if is_pascal(event) else {**printed, "updatedInput": None}
+        counting = _counting(printed) if is_pascal(row.name) else {**printed, "updatedInput": None}
         return self._of_json(row, counting, is_prompt=is_prompt)
 
     def _of_json(self, row: Row, printed: Mapping[str, Any], *, is_prompt: bool) -> HandlerAnswer:
@@ -196,17 +188,15 @@ class Copilot(Vendor):
             flag(printed, "interrupt")
         return answer if result is None else replace(answer, output=text_field(result, "textResultForLlm"))
 
-    def counted(
-        self, event: str, answers: Sequence[HandlerAnswer], handler_input: HandlerInput, failures: Failures
-    ) -> Sequence[HandlerAnswer]:
+    def counted(self, about: About, answers: Sequence[HandlerAnswer]) -> Sequence[HandlerAnswer]:
         """The answers as Copilot counts them: about a permission, the last decision. In strict, any denial counts."""
-        if self.events[event].stage != "approve_tool":
+        if about.row.stage != "approve_tool":
             return answers
-        bypasses = handler_input.call is not None and handler_input.call.input.get(BYPASS) is True
+        bypasses = about.call is not None and about.call.input.get(BYPASS) is True
         counted = [replace(one, verdict="") if bypasses and one.verdict == "allow" else one for one in answers]
-        last = next((one for one in reversed(counted) if one.verdict), None)
-        if failures == "strict":
+        if about.strict:
             return counted
+        last = next((one for one in reversed(counted) if one.verdict), None)
         return [one if one is last else replace(one, verdict="") for one in counted]
 
     def command(self, table: HandlerTable) -> dict[str, Any]:
@@ -217,11 +207,6 @@ class Copilot(Vendor):
         if project is not None or path.name != "hooks.json" or owner.name == ".copilot":
             return None
         return owner if path.parent.name == "hooks" else path.parent
-
-    def url_problem(self, event: str, url: str) -> str:
-        """Refuse a URL without TLS, unless it is on this machine, the user allows it, and it does not decide about calls."""
-        allowed = os.environ.get("COPILOT_HOOK_ALLOW_LOCALHOST") == "1" and not self.events[event].gate
-        return "" if url.startswith("https://") or (allowed and _LOCAL.match(url)) else "is not a URL of https"
 
     def reshaped(self, _event: str, given: Mapping[str, Any], text: str) -> Any:
         before = given.get("toolResult")

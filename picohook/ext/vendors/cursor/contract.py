@@ -22,7 +22,7 @@ from ..words import EVENT_WORDS
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from ..contract import Failures, HandlerInput, HandlerResult, Rule
+    from ..contract import About, HandlerResult, Rule
     from ..vendor_table import Row
     from ..words import Told
 
@@ -70,8 +70,7 @@ class Cursor(Vendor):
     def can_block(self, row: Row) -> bool:
         return row.gate
 
-    def read(self, event: str, rule: Rule, result: HandlerResult, *, strict: bool) -> HandlerAnswer:
-        row = self.events[event]
+    def read(self, row: Row, rule: Rule, result: HandlerResult, *, strict: bool) -> HandlerAnswer:
         if rule.kind == "prompt":
             good, printed = read_ok(result.stdout)
             reason = shortened(text_field(printed, "reason"))
@@ -80,7 +79,7 @@ class Cursor(Vendor):
             return HandlerAnswer("deny", reason) if row.gate else HandlerAnswer(message=reason)
         if result.exit_code == BLOCK and row.gate:
             try:
-                said = self._of_json(event, row, read_object(result.stdout, strict=strict) or {}, strict=strict)
+                said = self._of_json(row, read_object(result.stdout, strict=strict) or {}, strict=strict)
             except HookReplyError:
                 said = HandlerAnswer()
             return HandlerAnswer("deny", said.reason or shortened(result.stderr.strip()), message=said.message)
@@ -89,9 +88,9 @@ class Cursor(Vendor):
         answer = read_object(result.stdout, strict=strict)
         if answer is None and result.stdout.strip():
             raise HookReplyError("it printed text, and only a JSON object is an answer")
-        return self._of_json(event, row, answer or {}, strict=strict)
+        return self._of_json(row, answer or {}, strict=strict)
 
-    def _of_json(self, event: str, row: Row, answer: Mapping[str, Any], *, strict: bool) -> HandlerAnswer:
+    def _of_json(self, row: Row, answer: Mapping[str, Any], *, strict: bool) -> HandlerAnswer:
         printed = {
             self.renamed.get(name, name): value
             for name, value in answer.items()
@@ -99,13 +98,13 @@ class Cursor(Vendor):
         }
         verdict = choice(printed, "permission", self.verdicts) if row.gate else ""
         goes_on = flag(printed, "continue")
-        if event == "beforeSubmitPrompt":
+        if row.name == "beforeSubmitPrompt":
             verdict = "deny" if goes_on is False or (verdict == "deny" and strict) else ""
         elif strict and goes_on is False and not verdict:
             verdict = "deny"
-        if verdict == "ask" and event == "subagentStart":
+        if verdict == "ask" and row.name == "subagentStart":
             verdict = "deny"
-        if verdict == "ask" and event == "preToolUse" and not strict:
+        if verdict == "ask" and row.name == "preToolUse" and not strict:
             verdict = ""
         follow_up = text_field(printed, "followup_message") if "followup_message" in row.writes else ""
         for_user = shortened(text_field(printed, "user_message"))
@@ -116,17 +115,15 @@ class Cursor(Vendor):
         return HandlerAnswer(
             verdict="deny" if follow_up else verdict,  # type: ignore[arg-type] # one of the words
             reason=reason,
-            message=for_user if verdict in {"deny", "ask"} or event == "preCompact" else "",
+            message=for_user if verdict in {"deny", "ask"} or row.name == "preCompact" else "",
             env=env,
             ignored=tuple(name for name in printed if name not in {*self.answers, *row.writes}),
             **self.meant(row.writes, printed, row),
         )
 
-    def counted(
-        self, _event: str, answers: Sequence[HandlerAnswer], handler_input: HandlerInput, _failures: Failures
-    ) -> Sequence[HandlerAnswer]:
+    def counted(self, about: About, answers: Sequence[HandlerAnswer]) -> Sequence[HandlerAnswer]:
         """The answers: at the end of a turn, without those of handlers at their limit; outputs count for servers' tools."""
-        count, call = handler_input.stdin.get("loop_count", -1), handler_input.call
+        count, call = about.input.stdin.get("loop_count", -1), about.call
         served = call is not None and call.tool.startswith(_SERVED)
         return [
             replace(

@@ -5,16 +5,16 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from ....config import dialects, files, syntax
 from ....config.document import Config
 from ....config.problems import Problems, dotted
+from ....config.table import Table
 from ....model.spec import Timeouts
 from ..dialects import dialect_in
 from ..foreign_file import ForeignFile
-from .hooks import with_room
-from .reader import read
+from .reader import read, with_room
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -22,6 +22,24 @@ if TYPE_CHECKING:
     from ....model.spec import HookSpec
     from ..contract import Failures
     from ..tools import ToolAlias
+
+
+class ForeignTable(Table):
+    """Hook files of other agents, run as they are."""
+
+    bare: ClassVar[str] = "files"
+    files: tuple[ForeignFile, ...]
+
+    def apply(self, config: Config, problems: Problems) -> Config:
+        """Returns the configuration with the hooks of these files, and with time for them in the chain."""
+        more = read_files(self.files, problems, config, taken=config.key_paths)
+        return replace(
+            config,
+            hooks=config.hooks + more.hooks,
+            key_paths={**config.key_paths, **more.key_paths},
+            timeouts=more.timeouts,
+            warnings=config.warnings + more.warnings,
+        )
 
 
 def read_files(named: Sequence[ForeignFile], problems: Problems, config: Config, *, taken: Collection[str]) -> Config:

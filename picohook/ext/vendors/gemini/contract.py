@@ -21,15 +21,13 @@ from ..output import BLANK, BOM, ended, flag, loads, read_object, require_no_hid
 from ..tools import known_name, server_of
 from ..vendor import BLOCK, ENDED, UNEXPLAINED, Vendor, changed, let_pass, notes_of
 from ..words import EVENT_WORDS
-from .model import changed_request, name_of, selected_tools, shown_request, shown_response, text_of_response
+from .model import changed_request, selected_tools, shown_request, shown_response, text_of_response
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from ....model.decisions import Decision
-    from ....model.events import Event
-    from ....model.payloads import Payload
-    from ..contract import Facts, Failures, HandlerResult, Rule
+    from ..contract import About, HandlerResult, Rule
     from ..files.handler_table import HandlerTable
     from ..vendor_table import Row
     from ..words import Told
@@ -76,27 +74,20 @@ class Gemini(Vendor):
         "response": lambda told: shown_response(told.payload.response),
     }
 
-    def encode(self, event: str, payload: Payload | Event, facts: Facts) -> HandlerInput | None:
-        made = super().encode(event, payload, facts)
-        if made is None or event != "BeforeToolSelection":
-            return made
-        tools = map(name_of, payload.__dict__["tools"])
-        return made._replace(names={tool: self.own_name(known_name(tool, facts.tools)) for tool in tools})
-
-    def matches(self, event: str, matcher: str, names: Sequence[str]) -> bool:
+    def matches(self, row: Row, matcher: str, names: Sequence[str]) -> bool:
         """Whether a matcher matches: for tools an expression, otherwise the same word."""
         matcher = matcher.strip()
-        if self.events[event].matched == "tool_name":
-            return super().matches(event, matcher, names)
+        if row.matched == "tool_name":
+            return super().matches(row, matcher, names)
         return matcher in {"", "*", *names}
 
-    def matcher_problem(self, event: str, matcher: str) -> str:
-        return super().matcher_problem(event, matcher) if self.events[event].matched == "tool_name" else ""
+    def matcher_problem(self, row: Row, matcher: str) -> str:
+        return super().matcher_problem(row, matcher) if row.matched == "tool_name" else ""
 
-    def read(self, event: str, _rule: Rule, result: HandlerResult, *, strict: bool) -> HandlerAnswer:
+    def read(self, row: Row, _rule: Rule, result: HandlerResult, *, strict: bool) -> HandlerAnswer:
         read = self._strictly if strict else self._as_the_vendor
         text = next(filter(None, (text.strip(BLANK + BOM) for text in (result.stdout, result.stderr))), "")
-        return read(self.events[event], text, result)
+        return read(row, text, result)
 
     def _strictly(self, row: Row, text: str, result: HandlerResult) -> HandlerAnswer:
         try:
@@ -146,17 +137,15 @@ class Gemini(Vendor):
             ignored = (*(name for name in ("continue", "decision") if name in printed), *ignored)
         return HandlerAnswer(**found, output=edits or None, ends=ends, ignored=ignored)
 
-    def counted(
-        self, event: str, answers: Sequence[HandlerAnswer], handler_input: HandlerInput, failures: Failures
-    ) -> Sequence[HandlerAnswer]:
+    def counted(self, about: About, answers: Sequence[HandlerAnswer]) -> Sequence[HandlerAnswer]:
         """The answers as Gemini CLI counts them.
 
         About a model only the last decision counts, and an `llm_response` only with a block. In strict all decisions count,
         and a changed input is merged into the call.
         """
-        row, call = self.events[event], handler_input.call
+        row, call = about.row, about.call
         answers = [replace(one, context=one.context.replace("<", "&lt;").replace(">", "&gt;")) for one in answers]
-        if failures == "strict":
+        if about.strict:
             before = {} if call is None else call.input
             return [one if one.input is None else replace(one, input={**before, **one.input}) for one in answers]
         if row.stage not in _OF_MODELS or not row.ends:
@@ -166,7 +155,7 @@ class Gemini(Vendor):
         made = []
         for index, answer in enumerate(answers):
             output = answer.output
-            if event == "BeforeModel" and output and not blocked:
+            if row.name == "BeforeModel" and output and not blocked:
                 output = {name: edit for name, edit in output.items() if name != "llm_response"}
             made.append(replace(answer, verdict=answer.verdict if index == last else "", output=output))
         return made
@@ -185,43 +174,34 @@ class Gemini(Vendor):
             return handler_input._replace(stdin={**stdin, "prompt": f"{stdin['prompt']}\n\n{answer.context}"})
         return handler_input
 
-    def join(
-        self,
-        event: str,
-        answers: Sequence[HandlerAnswer],
-        handler_input: HandlerInput,
-        payload: Payload,
-        failures: Failures,
-    ) -> GroupAnswer:
+    def join(self, about: About, answers: Sequence[HandlerAnswer]) -> GroupAnswer:
         """Returns the group's answer. Raises `HookReplyError` if changes about a model are malformed in strict."""
-        row = self.events[event]
+        row = about.row
         if row.stage not in _OF_MODELS or any(answer.ends is not None for answer in answers):
-            return super().join(event, answers, handler_input, payload, failures)
+            return super().join(about, answers)
         reasons = [answer.reason for answer in answers if answer.verdict == "deny" and row.ends]
         blocked = (shortened("\n".join(filter(None, reasons))) or UNEXPLAINED) if reasons else ""
-        notes = notes_of(answers, self.context_between)
+        notes = notes_of(answers)
         try:
-            changes = self._changes(event, answers, handler_input, payload, blocked)
+            changes = self._changes(about, answers, blocked)
         except HookReplyError as error:
-            if failures == "strict":
+            if about.strict:
                 raise
             return GroupAnswer(let_pass(notes), failures=(error,))
-        if event == "BeforeModel" and "response" in changes:
+        if row.name == "BeforeModel" and "response" in changes:
             return GroupAnswer(Respond(changes["response"], notes=notes))
-        decision: Decision = AbortTurn(blocked, notes=notes) if blocked else changed(payload, changes, notes)
+        decision: Decision = AbortTurn(blocked, notes=notes) if blocked else changed(about.payload, changes, notes)
         return GroupAnswer(decision, asks=not blocked and any(answer.verdict == "ask" for answer in answers))
 
-    @staticmethod
-    def _changes(
-        event: str, answers: Sequence[HandlerAnswer], handler_input: HandlerInput, payload: Any, blocked: str
-    ) -> dict[str, Any]:
+    def _changes(self, about: About, answers: Sequence[HandlerAnswer], blocked: str) -> dict[str, Any]:
         """The changes of a request or a response; or the response that takes the place of both."""
+        event, payload = about.row.name, about.payload
         edits: dict[str, Any] = {}
         for answer in answers:
             edits |= answer.output or {}
         if event == "BeforeToolSelection":
             configs = [answer.output["toolConfig"] for answer in answers if answer.output]
-            return selected_tools(configs, payload, handler_input.names)
+            return selected_tools(configs, payload, lambda tool: self.own_name(known_name(tool, {})))
         if event == "AfterModel" and blocked:
             return {}
         text = text_of_response(edits["llm_response"]) if "llm_response" in edits else None
@@ -230,7 +210,7 @@ class Gemini(Vendor):
             return {"response": {**before, "content": text}}
         if event == "AfterModel" or blocked:
             return {}
-        request = {**handler_input.stdin["llm_request"], **edits.get("llm_request", {})}
+        request = {**about.input.stdin["llm_request"], **edits.get("llm_request", {})}
         return changed_request(request, payload.model, payload.messages, payload.options)
 
     def command(self, table: HandlerTable) -> dict[str, Any]:

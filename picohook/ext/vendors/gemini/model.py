@@ -11,7 +11,7 @@ from ....errors import HookReplyError
 from ....model.conversation import text_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from ....model.payloads import LLMRequest
 
@@ -119,12 +119,12 @@ def name_of(tool: Mapping[str, Any]) -> str:
 
 
 def selected_tools(
-    configs: Sequence[Mapping[str, Any]], request: LLMRequest, shown: Mapping[str, str]
+    configs: Sequence[Mapping[str, Any]], request: LLMRequest, shown: Callable[[str], str]
 ) -> dict[str, Any]:
     """The changes of the request.
 
     If a handler says NONE, no tool is left. Otherwise all tools that a handler names are left, or every tool if no handler
-    names one. ANY makes the model call a tool. `shown` has the handlers' name for each tool. Raises `HookReplyError` if a
+    names one. ANY makes the model call a tool. `shown` returns the handlers' name of a tool. Raises `HookReplyError` if a
     config is malformed.
     """
     names: set[str] = set()
@@ -138,7 +138,7 @@ def selected_tools(
     modes = {config.get("mode") for config in configs}
     if "NONE" in modes:
         return {"tools": []} if request.tools else {}
-    left = [tool for tool in request.tools if not names or not names.isdisjoint({name_of(tool), shown[name_of(tool)]})]
+    left = [tool for tool in request.tools if not names or not names.isdisjoint({name_of(tool), shown(name_of(tool))})]
     changes: dict[str, Any] = {"tools": left} if left != request.tools else {}
     if "ANY" in modes and left:
         changes["options"] = {**request.options, "tool_choice": "required"}

@@ -14,6 +14,7 @@ from ....model.decisions import CONTINUE, Deny
 from ....model.payloads import Finish, Prompt, ToolCall, ToolResult, ToolReturn
 from ....wire import words
 from ..contract import HandlerAnswer, shortened
+from ..surroundings import Recent
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from .telling import AgentEvent
 
 MOST_REMEMBERED = 4096
-"""The number of calls that are remembered until their tools have run, and of turns."""
+"""The number of calls that are remembered until their tools have run."""
 MOST_BLOCKS = 8
 """The number of times in a row that hooks may keep a turn from ending. Some vendors have no limit of their own."""
 UNANSWERABLE = ("before_llm", "after_llm")
@@ -40,8 +41,8 @@ class Decider:
     def __init__(self, host: Host, vendor: Vendor) -> None:
         self._host, self._vendor = host, vendor
         self._decided: OrderedDict[_Key, DecidedCall] = OrderedDict()
-        self._blocks: OrderedDict[str, int] = OrderedDict()
-        self._ended: OrderedDict[str, str] = OrderedDict()
+        self._blocks: Recent[str, int] = Recent()
+        self._ended: Recent[str, str] = Recent()
         """Turns that hooks have ended, with the reasons. Not every agent stops, so further calls are denied."""
 
     async def answer(self, agent_event: AgentEvent) -> HandlerAnswer:
@@ -63,7 +64,6 @@ class Decider:
                     return self._of_end(payload, await self._host.before_finish(payload))
         except AbortTurnError as error:
             reason = self._ended[payload.meta.turn_id] = _why(error.outcome)
-            _limit(self._ended)
             return _noted(HandlerAnswer("deny", reason, ends=reason), [error.outcome])
         if agent_event.at in {"before_compact", "after_compact"}:
             outcome = await self._host.ask(agent_event.at, payload)
@@ -145,13 +145,13 @@ class Decider:
     # Turns.
 
     def _of_prompt(self, prompt: Prompt, outcome: Outcome[Prompt]) -> HandlerAnswer:
-        answer = _ended(_noted(HandlerAnswer(), [outcome], _texts(outcome.payload.messages)), outcome)
+        answer = _ended(_noted(HandlerAnswer(), [outcome], outcome.payload.messages), outcome)
         if answer.ends is not None or outcome.payload.prompt == prompt.prompt:
             return answer
         raise PicohookError("a hook changed the prompt, and this agent cannot change prompts: let the hook refuse it")
 
     def _of_end(self, finish: Finish, outcome: Outcome[Finish]) -> HandlerAnswer:
-        answer = _ended(_noted(HandlerAnswer(), [outcome], _texts(outcome.payload.messages)), outcome)
+        answer = _ended(_noted(HandlerAnswer(), [outcome], outcome.payload.messages), outcome)
         if answer.ends is not None or outcome.action != words.RETRY:
             return answer
         key = finish.meta.turn_id
@@ -159,14 +159,8 @@ class Decider:
         if row >= MOST_BLOCKS:
             return HandlerAnswer(message="picohook: the turn ends, although its hooks want it to continue")
         self._blocks[key] = row + 1
-        _limit(self._blocks)
         feedback = "\n\n".join(filter(None, (outcome.feedback, answer.context))) or "a hook wants another round"
         return HandlerAnswer("deny", shortened(feedback), message=answer.message)
-
-
-def _limit(remembered: OrderedDict[str, Any]) -> None:
-    if len(remembered) > MOST_REMEMBERED:
-        remembered.popitem(last=False)
 
 
 def _why(outcome: Outcome[Any]) -> str:
@@ -181,23 +175,12 @@ def _ended(answer: HandlerAnswer, outcome: Outcome[Any]) -> HandlerAnswer:
     return HandlerAnswer("deny", reason, context=answer.context, message=answer.message, ends=reason)
 
 
-def _texts(messages: Iterable[Mapping[str, Any]]) -> list[str]:
-    """The texts of the messages. All of them come from hooks, because the agent sends none."""
-    return [text_of(message) for message in messages]
-
-
-def _noted(answer: HandlerAnswer, outcomes: Iterable[Outcome[Any]], texts: Iterable[str] = ()) -> HandlerAnswer:
-    """The answer with the texts of hooks for the conversation and for the user."""
+def _noted(
+    answer: HandlerAnswer, outcomes: Iterable[Outcome[Any]], added: Iterable[Mapping[str, Any]] = ()
+) -> HandlerAnswer:
+    """The answer with the texts of hooks for the conversation and for the user. `added` are messages from hooks."""
     notes = [note for outcome in outcomes for note in outcome.notes]
-    injected = (text_of(message) for note in notes for message in note.inject_messages)
-    contexts = filter(None, (*(note.additional_context for note in notes), *injected, *texts))
+    texts = map(text_of, (*(message for note in notes for message in note.inject_messages), *added))
+    contexts = filter(None, (*(note.additional_context for note in notes), *texts))
     messages = filter(None, (answer.message, *(note.system_message for note in notes)))
-    return HandlerAnswer(
-        answer.verdict,
-        answer.reason,
-        answer.input,
-        answer.output,
-        shortened("\n\n".join(contexts)),
-        shortened("\n".join(messages)),
-        answer.ends,
-    )
+    return replace(answer, context=shortened("\n\n".join(contexts)), message=shortened("\n".join(messages)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import sys
@@ -24,8 +25,6 @@ from .server import IDLE, Sessions, ShimHost, ShimServer
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
-
-    from anyio.abc import TaskStatus
 
     from ..vendor import Vendor
 
@@ -78,12 +77,12 @@ async def serve(
         behind = ShimHost(host, vendor, host.reloader.source.changed, began)
         listening = await ListeningSocket.at_path(path, "the shim's socket")
         server = ShimServer(listening, behind.answer, key, Log())
-        async with anyio.create_task_group() as tasks:
-            await tasks.start(_end_on_signals, server)
-            ready()
-            with garbage_collected_rarely():
-                await server.run(idle)
-            tasks.cancel_scope.cancel()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            loop.add_signal_handler(number, server.end)  # it answers the clients that have connected
+        ready()
+        with garbage_collected_rarely():
+            await server.run(idle)
 
 
 def _projects(host: Host) -> list[Path]:
@@ -102,14 +101,6 @@ def _note(key: str) -> str:
             "outside of it, or set XDG_CONFIG_HOME)"
         ) from None
     return os.path.dirname(path)
-
-
-async def _end_on_signals(server: ShimServer, *, task_status: TaskStatus[None]) -> None:
-    """End the server on a signal, after it has answered the clients that have connected."""
-    with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as received:
-        task_status.started()
-        async for _ in received:
-            server.end()
 
 
 if __name__ == "__main__":

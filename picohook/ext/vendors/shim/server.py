@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import hashlib
-import math
 import os
 import tempfile
 import time
@@ -13,6 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import anyio
+from anyio.abc import UNIXSocketStream
+from anyio.streams.buffered import BufferedByteReceiveStream
 
 from ....errors import PicohookError
 from ....protocol.codec import decode_value, encode
@@ -43,15 +43,12 @@ SHARED = 0.5
 REQUEST_WAIT = 30.0
 """Seconds in which a client has to send its whole request."""
 FULL_PAUSE = 0.01
-"""Seconds until the server accepts again after the system had no descriptor or memory left."""
-CHUNK = 1 << 18
-_FULL = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+"""Seconds until the server accepts again after an error, such as no descriptor left."""
 
 
 class ShimRequest(NamedTuple):
     """An event that a client sends."""
 
-    vendor: str
     event: str
     cwd: str
     environment: Mapping[str, str]
@@ -70,9 +67,9 @@ class _Asked:
     """An event that hooks are asked about now, or were asked about a moment ago."""
 
     def __init__(self) -> None:
-        self.done = anyio.Event()
+        self.asking = anyio.Lock()
         self.reply: ShimReply | None = None
-        self.until = math.inf
+        self.until = 0.0
 
 
 class ShimHost:
@@ -94,17 +91,14 @@ class ShimHost:
         self._reading = anyio.Lock()
         self._broken = ""
         """The reason why the configuration cannot be used since it changed; empty if it can."""
-        self._names: frozenset[str] = frozenset()
-        self._asks = vendor.shim.asks
-        """Whether a person can answer a pause: in the agent's dialogue, or in place of it."""
         self._note()
 
     def _note(self) -> None:
-        """Note the variables that hooks inherit besides the usual ones, and whether one of them answers pauses."""
-        specs = [member for hook in self._host.hooks for member in hook.spec.members]
-        self._asks = self._vendor.shim.asks or any(hook.answers_pauses for hook in self._host.hooks)
-        names = (spec.inherit_env for spec in specs)
-        self._names = frozenset(name for inherited in names if isinstance(inherited, tuple) for name in inherited)
+        """Note the variables that hooks inherit besides the usual ones, and whether a person or a hook can answer a pause."""
+        hooks = self._host.hooks
+        inherited = [member.inherit_env for hook in hooks for member in hook.spec.members]
+        self._names = frozenset(name for names in inherited if isinstance(names, tuple) for name in names)
+        self._asks = self._vendor.shim.asks or any(hook.answers_pauses for hook in hooks)
 
     async def answer(self, question: ShimRequest) -> ShimReply:
         """Decide about an event. Never raises an `Exception`: any error is a refusal."""
@@ -128,29 +122,22 @@ class ShimHost:
         The agent runs the entries of the user's and of the project's hook file. Both get one answer, and hooks are asked once.
         """
         now = anyio.current_time()
-        self._asked = {key: one for key, one in self._asked.items() if one.until > now}
+        self._asked = {key: one for key, one in self._asked.items() if one.until > now or one.asking.locked()}
         key = question.event, question.cwd, hashlib.blake2b(question.stdin).digest()
-        while (same := self._asked.get(key)) is not None:
-            await same.done.wait()
-            if same.reply is not None:
-                return same.reply
-        asked = self._asked[key] = _Asked()
-        try:
-            agent_event = read_event(self._vendor, question.event, event, question.cwd)
-            cwd = event.get("cwd")
-            stands = cwd if isinstance(cwd, str) and os.path.isabs(cwd) else question.cwd
-            dialogue.CURRENT.set(Dialogue(self._vendor.agent, self._asks, stands))
-            answer = await self._decider.answer(agent_event)
-            output = show(self._vendor, question.event, answer, agent_event)
-            asked.reply = ShimReply("done", encode(output) if output else b"")
-            # A later call with neither an id nor a time may be another one that is equal.
-            lasts = "timestamp" in event or getattr(agent_event.payload, "tool_call_id", "") is not None
-            asked.until = anyio.current_time() + (SHARED if lasts else 0.0)
-            return asked.reply
-        finally:
-            if asked.reply is None and self._asked.get(key) is asked:
-                del self._asked[key]
-            asked.done.set()
+        asked = self._asked.setdefault(key, _Asked())
+        async with asked.asking:
+            if asked.reply is None:
+                agent_event = read_event(self._vendor, question.event, event, question.cwd)
+                cwd = event.get("cwd")
+                stands = cwd if isinstance(cwd, str) and os.path.isabs(cwd) else question.cwd
+                dialogue.CURRENT.set(Dialogue(self._vendor.agent, self._asks, stands))
+                answer = await self._decider.answer(agent_event)
+                output = show(self._vendor, question.event, answer, agent_event)
+                asked.reply = ShimReply("done", encode(output) if output else b"")
+                # A later call with neither an id nor a time may be another one that is equal.
+                lasts = "timestamp" in event or getattr(agent_event.payload, "tool_call_id", "") is not None
+                asked.until = anyio.current_time() + (SHARED if lasts else 0.0)
+        return asked.reply
 
     def _event(self, question: ShimRequest) -> Mapping[str, Any]:
         try:
@@ -268,89 +255,55 @@ class ShimServer:
             self._accepting.cancel()
 
     async def _accept(self, tasks: anyio.abc.TaskGroup) -> bool:
+        """Serve the next client. Returns whether there may be one."""
         try:
             connection, _ = self._listening.socket.accept()
-        except OSError as error:
-            if error.errno not in _FULL:
-                return False
+        except BlockingIOError:
+            return False
+        except OSError:
             await anyio.sleep(FULL_PAUSE)
             return True
-        connection.setblocking(False)
         self._open += 1
         tasks.start_soon(self._serve, connection)
         return True
 
     async def _serve(self, connection: socket.socket) -> None:
         try:
-            with anyio.move_on_after(REQUEST_WAIT) as sending:
-                question = await self._read(connection)
-            if sending.cancelled_caught or question is None:
-                return
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(self._cancel_when_gone, connection, tasks.cancel_scope)
-                reply = await self._answer(question)
+            async with await UNIXSocketStream.from_socket(connection) as stream:
+                with anyio.fail_after(REQUEST_WAIT):
+                    question = await self._read(stream)
+                reply = None
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(self._cancel_when_gone, stream, tasks.cancel_scope)
+                    reply = await self._answer(question)
+                    tasks.cancel_scope.cancel()
+                if reply is None:
+                    return
                 if reply.status == "again":
                     self.end()
                     self._listening.unlink()
-                head = f"{reply.status} 0 {len(reply.out)} 0\n".encode()
-                await _send(connection, self._greeting + head + reply.out)
-                tasks.cancel_scope.cancel()
-        except OSError:
-            pass  # the client has gone
+                await stream.send(self._greeting + f"{reply.status} {len(reply.out)}\n".encode() + reply.out)
         except Exception as error:  # the other clients continue
             self._log.warning("a client was dropped", why=explain(error))
         finally:
             self._open -= 1
-            connection.close()
 
-    async def _read(self, connection: socket.socket) -> ShimRequest | None:
-        """The request of a client; None if it is malformed."""
-        data = bytearray()
-        sizes: list[int] = []
-        words: list[str] = []
-        start = 0
-        while True:
-            await anyio.wait_readable(connection)
-            try:
-                block = connection.recv(CHUNK)
-            except BlockingIOError:
-                continue
-            data += block
-            if not sizes:
-                if not data.startswith(self._greeting[: len(data)]):
-                    self._log.warning("a client was dropped", why="it is of another version")
-                    return None
-                end = data.find(b"\n", len(self._greeting))
-                if end >= 0:
-                    words = data[len(self._greeting) : end].decode("ascii", "replace").split(" ")
-                    sizes, start = [int(word) for word in words[2:] if word.isdigit()], end + 1
-                    if len(words) != len(ShimRequest._fields) or len(sizes) != len(words) - 2:
-                        return None
-            if sizes and len(data) >= start + sum(sizes):
-                break
-            if not block or len(data) > 2 * MOST_BYTES_OF_EVENT:
-                return None
-        cwd, environment, stdin = start + sizes[0], start + sizes[0] + sizes[1], start + sum(sizes)
-        pairs = (os.fsdecode(bytes(pair)).partition("=") for pair in bytes(data[cwd:environment]).split(b"\0"))
-        return ShimRequest(
-            words[0],
-            words[1],
-            os.fsdecode(bytes(data[start:cwd])),
-            {name: value for name, _, value in pairs},
-            bytes(data[environment:stdin]),
-        )
+    async def _read(self, stream: UNIXSocketStream) -> ShimRequest:
+        """The request of a client. Raises an `Exception` for anything else."""
+        received = BufferedByteReceiveStream(stream)
+        if await received.receive_exactly(len(self._greeting)) != self._greeting:
+            raise ValueError("it is of another version")
+        event, about, stdin = (await received.receive_until(b"\n", 1000)).decode().split(" ")
+        if int(about) + int(stdin) > 2 * MOST_BYTES_OF_EVENT:
+            raise ValueError("its request is too long")
+        cwd, *variables = (await received.receive_exactly(int(about))).split(b"\0")
+        pairs = (os.fsdecode(one).partition("=") for one in variables)
+        environment = {name: value for name, _, value in pairs}
+        return ShimRequest(event, os.fsdecode(cwd), environment, await received.receive_exactly(int(stdin)))
 
     @staticmethod
-    async def _cancel_when_gone(connection: socket.socket, scope: anyio.CancelScope) -> None:
+    async def _cancel_when_gone(stream: UNIXSocketStream, scope: anyio.CancelScope) -> None:
         """Cancel the request when its client has gone."""
-        await anyio.wait_readable(connection)  # a client sends nothing more, so this is its end
+        with contextlib.suppress(anyio.EndOfStream, anyio.BrokenResourceError):
+            await stream.receive()  # a client sends nothing more, so this is its end
         scope.cancel()
-
-
-async def _send(connection: socket.socket, data: bytes) -> None:
-    left = memoryview(data)
-    while left:
-        try:
-            left = left[connection.send(left) :]
-        except BlockingIOError:
-            await anyio.wait_writable(connection)

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ....model.payloads import Compaction, Finish, Meta, Payload, Prompt, ToolCall, ToolResult, ToolReturn
 from ....protocol.codec import load
-from ..tool_results import text_of_output
-from ..tools import BEGIN_PATCH, shown_call
+from ..tools import BEGIN_PATCH, shown_call, text_of_output
 from ..words import filled, name_of
 
 if TYPE_CHECKING:

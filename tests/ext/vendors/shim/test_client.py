@@ -25,12 +25,12 @@ CALL = json.dumps({
 
 
 def done(text: bytes = b"{}") -> bytes:
-    return b"picohook-shim 1 KEY\ndone 0 %d 0\n%s" % (len(text), text)
+    return b"picohook-shim 1 KEY\ndone %d\n%s" % (len(text), text)
 
 
 def elsewhere(directory: object) -> bytes:
     place = str(directory).encode()
-    return b"picohook-shim 1 KEY\nelsewhere 0 %d 0\n%s" % (len(place), place)
+    return b"picohook-shim 1 KEY\nelsewhere %d\n%s" % (len(place), place)
 
 
 def test_it_prints_what_the_host_answers(shim, fake_host):
@@ -47,7 +47,7 @@ def test_it_prints_what_the_host_answers(shim, fake_host):
         "not to the end": (done()[:-1], "in the middle"),
         "more than it said": (done() + b"x", "in the middle"),
         "nonsense": (b"picohook-shim 1 KEY\n\xff\n", "in the middle"),
-        "a refusal": (b"picohook-shim 1 KEY\nrefused 0 3 0\nwhy", "why"),
+        "a refusal": (b"picohook-shim 1 KEY\nrefused 3\nwhy", "why"),
     }.values(),
     ids=lambda value: None,
 )
@@ -68,7 +68,7 @@ STOPPED = json.dumps({"continue": False, "stopReason": WHY, "decision": "block",
     [("deny", 2, ""), ("tell", 2, TOLD), ("stop", 0, STOPPED), ("pass", 1, "")],
 )
 def test_each_entry_names_the_effect_of_a_failure(shim, fake_host, on_failure, code, out):
-    with fake_host(b'picohook-shim 1 KEY\nrefused 0 12 0\nit said "no"'):
+    with fake_host(b'picohook-shim 1 KEY\nrefused 12\nit said "no"'):
         assert shim.ask(CALL, on_failure=on_failure) == (code, out, 'picohook: it said "no"\n')
 
 

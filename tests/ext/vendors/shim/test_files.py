@@ -66,6 +66,16 @@ def commands_in(entries):
     return [handler.get("command") or handler["bash"] for handler in handlers]
 
 
+def test_a_hook_that_gives_a_person_more_time_than_the_agent_waits_is_named(project, shim, capfd):
+    (project / "picohook.toml").write_text('[hooks.person]\nask = "queue"\n')
+    said = []
+    for options in ((), ("--timeout", "610")):
+        get_command(app).main(["claude", "--config", "picohook.toml", *options], standalone_mode=False)
+        said.append(capfd.readouterr().err)
+    assert "person gives a person 600 s, and Claude Code waits for 300: --timeout 610" in said[0]
+    assert "person" not in said[1]
+
+
 @pytest.mark.parametrize("vendor", NAMES)
 class TestEachVendor:
     def test_it_has_one_entry_an_event_and_nothing_else(self, shim, project, vendor):
@@ -246,9 +256,9 @@ class TestAFileOfTheUsers:
             ("[]", "is not a hook file of Claude Code"),
             ('{"hooks": {"Stop": {}}}', "is not a hook file of Claude Code"),
             ("\udcff", "is not JSON"),
-            ('{"a": 1e400}', "cannot be edited: 1e400 is not a number that can be written again"),
+            ('{"hooks": {"Stop": [{"timeout": 1e400}]}}', "cannot be edited: Out of range"),
             (f'{{"a": {"[" * 100_000}{"]" * 100_000}}}', "is nested too deeply"),
-            ('{"a": NaN}', "cannot be edited: NaN is not a number that can be written again"),
+            ('{"hooks": {"Stop": [{"timeout": NaN}]}}', "cannot be edited: Out of range"),
             ('{"a": {"b": 1, "c": 2, "b": 3}}', "cannot be edited: it has the key 'b' twice: keep one of them"),
         ],
     )

@@ -26,9 +26,9 @@ from picohook.rpc.listening_socket import ListeningSocket
 pytestmark = pytest.mark.anyio
 
 
-def question(event="PreToolUse", vendor="claude", **fields):
+def question(event="PreToolUse", **fields):
     given = {"session_id": "s", "hook_event_name": event, **fields}
-    return ShimRequest(vendor, event, "/work", {}, json.dumps(given).encode())
+    return ShimRequest(event, "/work", {}, json.dumps(given).encode())
 
 
 def call(command="ls", identity="t", event="PreToolUse", **fields):
@@ -186,7 +186,7 @@ class TestDecisions:
             for vendor, event in (("claude", "PreToolUse"), ("gemini", "BeforeTool"), ("copilot", "preToolUse")):
                 asked = call(event=event)
                 if vendor == "copilot":
-                    asked = ShimRequest(vendor, event, "/", {}, b'{"toolName": "bash", "toolArgs": {"command": "ls"}}')
+                    asked = ShimRequest(event, "/", {}, b'{"toolName": "bash", "toolArgs": {"command": "ls"}}')
                 shim_host = ShimHost(host, vendor_named(vendor), lambda: False)
                 told[vendor] = await shim_host.answer(asked)
         claude = json.loads(told["claude"].out)["hookSpecificOutput"]
@@ -225,7 +225,7 @@ class TestDecisions:
         patch = (
             "*** Begin Patch\n*** Update File: a\n*** Move to: b/c\n*** Add File: /d\n*** Delete File: e\n*** End Patch"
         )
-        asked = question(vendor="codex", tool_name="apply_patch", tool_input={"command": patch}, tool_use_id="t")
+        asked = question(tool_name="apply_patch", tool_input={"command": patch}, tool_use_id="t")
         await ask({"before_tool": lambda given: seen.append(given.affected_paths)}, asked, vendor="codex")
         assert seen == [["/work/a", "/work/b/c", "/d", "/work/e"]]
 

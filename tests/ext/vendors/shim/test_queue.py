@@ -57,7 +57,7 @@ def event_of(vendor, cwd, command):
     call = ToolCall(
         tool="Bash", arguments={"command": command}, tool_call_id=command, meta=Meta(session_key="s", turn_id="u")
     )
-    told = agent.encode(name, call, Facts(cwd=cwd, project=cwd))
+    told = agent.encode(name, call, Facts(project=cwd))
     return name, json.dumps(told.stdin).encode()
 
 

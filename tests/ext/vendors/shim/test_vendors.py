@@ -21,7 +21,7 @@ FAILED = ToolReturn(**CALL.__dict__, result=ToolResult(for_llm="it broke", is_er
 PROMPT = Prompt(prompt="hello", meta=META)
 FINISH = Finish(response={"role": "assistant", "content": "done"}, meta=META)
 PAYLOADS = {"before_tool": CALL, "after_tool": RETURNED, "before_prompt": PROMPT, "before_finish": FINISH}
-FACTS = Facts(cwd="/work", project="/work")
+FACTS = Facts(project="/work")
 
 
 class Agent:

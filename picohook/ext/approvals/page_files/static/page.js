@@ -8,11 +8,12 @@ const place = document.getElementById("calls");
 const heading = document.getElementById("heading");
 const said = document.getElementById("said");
 const READ_BEFORE = 600; // milliseconds in which a key that was meant for the call before it does nothing
+const LOOK = 300; // milliseconds between two looks at the queue
 let focused = 0;
 
 async function ask(path, body) {
   const headers = { Authorization: `Bearer ${sessionStorage.getItem("token") ?? ""}` };
-  const options = body === undefined ? { headers } : { headers, method: "POST", body: JSON.stringify(body) };
+  const options = body === undefined ? { headers } : { headers, method: "POST", body: new URLSearchParams(body) };
   const response = await fetch(path, { ...options, credentials: "omit", redirect: "error" });
   const answer = await response.json();
   if (!response.ok) throw Object.assign(new Error(answer.error), { status: response.status });
@@ -32,8 +33,9 @@ async function answer(card, yes) {
   const reason = yes ? "" : card.querySelector("[name=reason]").value;
   try {
     const grant = yes ? card.querySelector("[name=grant]")?.value ?? "" : "";
-    await ask(`/calls/${card.dataset.id}`, { yes, reason, grant });
-    said.textContent = `${card.getAttribute("aria-label")}: ${yes ? "yes" : "no"}`;
+    const answer = yes ? "yes" : "no";
+    await ask(`/call/${card.dataset.id}`, { answer, reason, grant });
+    said.textContent = `${card.getAttribute("aria-label")}: ${answer}`;
   } catch (error) {
     said.textContent = error.message;
     if (!error.status) delete card.dataset.answered; // it did not arrive
@@ -46,7 +48,7 @@ function show(calls, count) {
   for (const card of [...place.children]) {
     if (wanted.has(card.dataset.id)) continue;
     if (!card.dataset.answered) {
-      ask(`/calls/${card.dataset.id}`).then((found) => { said.textContent = found.end; }, () => {});
+      ask(`/call/${card.dataset.id}`).then((found) => { said.textContent = found.end; }, () => {});
     }
     if (card === had) move(card, card.nextElementSibling ? 1 : -1);
     card.remove();
@@ -89,6 +91,7 @@ document.addEventListener("keydown", (event) => {
       const now = await ask(`/calls?since=${encodeURIComponent(version)}`);
       version = now.version;
       if (now.calls) show(now.calls, now.count);
+      await new Promise((wake) => { setTimeout(wake, LOOK); });
     } catch (error) {
       heading.textContent = error.status ? error.message : "The page's program does not answer";
       version = "";

@@ -1,19 +1,21 @@
-"""The reference page, made from the manifest: `python -m picohook.conformance.document > docs/reference/conformance.md`."""
+"""Writes the requirements of the conformance kit into `docs/reference/conformance.md`: `make reference`."""
 
 from __future__ import annotations
 
-import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .manifest import load
+from picohook.conformance.manifest import load
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from .manifest import Manifest
+    from picohook.conformance.manifest import Manifest
+
+PAGE = Path(__file__).resolve().parent.parent / "reference" / "conformance.md"
 
 _HEAD = """\
-<!-- Made by `python -m picohook.conformance.document` from the vectors: edit those. -->
+<!-- Made by `make reference` from the vectors: edit those. -->
 # Conformance
 
 The requirements of the protocol for hooks and for hosts. Others rely on every MUST. A SHOULD may be left out for a good reason.
@@ -43,4 +45,4 @@ def _sections(manifest: Manifest) -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(document())
+    PAGE.write_text(document(), encoding="utf-8")
