@@ -13,7 +13,7 @@ from hypothesis import example, given, strategies as st
 from rows import each
 
 from picohook.errors import EncodeError
-from picohook.protocol.codec import decode, encode
+from picohook.protocol.codec import decode, encode, encode_ordered
 
 
 class Colour(enum.Enum):
@@ -206,3 +206,9 @@ def test_every_value_is_sent_as_strict_json_or_not_at_all(value):
     line = b'{"id":1,"result":%s}' % data
     assert decode(line).duplicates.value == 0
     assert json.loads(data) == json.loads(json.dumps(value, default=lambda colour: colour.value))
+
+
+@each("value", {"an integer that orjson has": 1, "an integer beyond 64 bits": 2**70, "half of a character": "\ud800"})
+def test_values_that_differ_in_order_alone_have_the_same_ordered_bytes(value):
+    assert encode_ordered({"b": value, "a": {"d": 1, "c": 2}}) == encode_ordered({"a": {"c": 2, "d": 1}, "b": value})
+    assert encode_ordered([value, 1]) != encode_ordered([1, value])
