@@ -17,7 +17,7 @@ from ...cli.command import App, Json, require_file
 from .past import History
 from .redact import redacted
 from .transcripts import AGENTS, OUTCOMES, PastCall, seconds_of
-from .unasked import UNASKED, audited
+from .unasked import KNOWN, UNASKED, audited
 
 app = App()
 _SHOWN = 3
@@ -69,7 +69,8 @@ def history(
     Reads the transcripts that agents keep on this machine. Shows how often each tool was called, with what, and with what
     outcome. Secrets are replaced by [secret].
 
-    With --unasked, exits with 1 if a call ran and no hook was asked about it, or if there are no transcripts.
+    Exits with 1 if there are no transcripts. With --unasked, also if a call ran and no hook was asked about it, or if nothing
+    shows whether hooks were asked about any call.
     """
     if audit and not unasked:
         raise typer.BadParameter("--audit needs --unasked")
@@ -84,8 +85,15 @@ def history(
                 tally.take(call)
     tally.show(as_json=as_json)
     _conclude(past, verdicts if unasked else None, as_json=as_json)
-    if unasked and (verdicts[UNASKED] or not past.counts["files"]):
-        raise typer.Exit(1)
+    if not past.counts["files"]:
+        output.error(
+            "no transcript was found: the agent has not run here in that time, keeps none, or keeps them elsewhere"
+        )
+    elif unasked and not any(verdicts[verdict] for verdict in KNOWN):
+        output.error("nothing is proven: no call could be compared with the questions in the audit log")
+    elif not (unasked and verdicts[UNASKED]):
+        return
+    raise typer.Exit(1)
 
 
 @contextmanager
@@ -166,9 +174,7 @@ def _conclude(past: History, verdicts: Counter[str] | None, *, as_json: bool) ->
         rest = ", ".join(f"{verdict}: {count}" for verdict, count in sorted(verdicts.items()) if verdict != UNASKED)
         found = output.many(verdicts[UNASKED], "call")
         output.line(f"{found} ran and no hook was asked{f' ({rest})' if rest else ''}")
-    if not past.counts["files"]:
-        output.error("no transcript was found: the agent has not run here, keeps none, or keeps them elsewhere")
     if past.counts["damaged"]:
         output.warn(f"{output.many(past.counts['damaged'], 'damaged line')} left out")
     for reason, count in past.unread.items():
-        output.warn(f"{output.many(count, 'file')} not read: {reason}")
+        output.warn(f"{output.many(count, 'path')} not read: {reason}")

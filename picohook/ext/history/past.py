@@ -9,16 +9,16 @@ from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from ...journal.ledger import LONGEST_LINE
 from ...protocol.codec import decode_own
-from .transcripts import AGENTS, Transcript, files_of
+from ...wire.regular_files import open_regular
+from .transcripts import AGENTS, Transcript, closed_to_us, files_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from .transcripts import PastCall
 
-LONGEST_LINE = 256 << 20
-"""The most bytes of a line. A longer one counts as damaged."""
 _HEAD = 1 << 16
 _FIRST_TIME = re.compile(rb'"timestamp"\s*:\s*"([^"]{10,40})"')
 
@@ -33,7 +33,7 @@ class History:
         self.counts = Counter(files=0, bytes=0, damaged=0, repeated=0)
         """How much was read, the lines that were skipped, and the calls that were read before, as from a session's copy."""
         self.unread: Counter[str] = Counter()
-        """Files that cannot be read, by the reason."""
+        """Files and directories that cannot be read, by the reason."""
         self.progress: Callable[[int], Any] = int
         """Called with the number of bytes that were read."""
         self.total = 0
@@ -41,17 +41,19 @@ class History:
         self._since = since
         self._files = []
         for agent in agents:
+            self.unread.update(f"you may not read {path}" for path in closed_to_us(agent))
             for path in files_of(agent):
-                with contextlib.suppress(OSError):
+                try:
                     found = os.stat(path)
                     if found.st_mtime >= since:
                         self._files.append((_first_time(path), path, agent))
                         self.total += found.st_size
+                except OSError as error:
+                    self.unread[error.strerror or "unreadable"] += 1
 
     def __iter__(self) -> Iterator[PastCall]:
         seen: set[int] = set()
         for _, path, agent in sorted(self._files):
-            self.counts["files"] += 1
             for call in self._calls(Transcript(agent, path), path):
                 self.progress(self.counts["bytes"])
                 key = hash((agent, *(str(getattr(call, name)) for name in AGENTS[agent].same)))
@@ -66,11 +68,14 @@ class History:
             self.unread["compressed"] += 1
             return
         try:
-            with open(path, "rb") as file:
-                read = file.read if path.endswith(".json") else file.readline
+            with open(open_regular(path)[0], "rb") as file:
+                self.counts["files"] += 1
+                read, is_part = file.read if path.endswith(".json") else file.readline, False
                 for line in iter(partial(read, LONGEST_LINE), b""):
                     self.counts["bytes"] += len(line)
-                    if transcript.wants(line):
+                    was_part, is_part = is_part, len(line) == LONGEST_LINE and not line.endswith(b"\n")
+                    self.counts["damaged"] += is_part and not was_part
+                    if not (is_part or was_part) and transcript.wants(line):
                         yield from transcript.take(self._record(line))
         except OSError as error:
             self.unread[error.strerror or "unreadable"] += 1
@@ -88,6 +93,6 @@ class History:
 def _first_time(path: str) -> str:
     """Returns the first time in a file: a copy of a session is read after the session."""
     match = None
-    with contextlib.suppress(OSError), open(path, "rb") as file:
+    with contextlib.suppress(OSError), open(open_regular(path)[0], "rb") as file:
         match = _FIRST_TIME.search(file.read(_HEAD))
     return match[1].decode("ascii", "replace") if match else "~"

@@ -17,7 +17,7 @@ from ...protocol.codec import decode_own
 from ..vendors.tools import shown_call
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 _EVERY, *_EACH = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")).items()
 AGENTS = {name: SimpleNamespace(name=name, **{**_EVERY[1], **table}) for name, table in _EACH}
@@ -56,15 +56,25 @@ class PastCall:
 
 def files_of(agent: str) -> list[str]:
     """Returns all transcripts of an agent, each once."""
+    return list(_found(agent, AGENTS[agent].files))
+
+
+def closed_to_us(agent: str) -> list[str]:
+    """Returns the directories with transcripts of an agent that this user cannot read."""
+    above = {str(directory) for pattern in AGENTS[agent].files for directory in Path(pattern).parents}
+    return [path for path in _found(agent, above) if os.path.isdir(path) and not os.access(path, os.R_OK | os.X_OK)]
+
+
+def _found(agent: str, patterns: Iterable[str]) -> dict[str, None]:
+    """Returns what these patterns match in the agent's directories, each once."""
     form = AGENTS[agent]
     moved = os.environ.get(form.variable)
-    found = (
+    return dict.fromkeys(
         os.path.realpath(path)
         for root in ([moved] if moved else [os.path.expanduser(f"~/{one}") for one in form.usual])
-        for pattern in form.files
+        for pattern in patterns
         for path in glob.iglob(os.path.join(glob.escape(root), pattern), recursive=True, include_hidden=True)
     )
-    return list(dict.fromkeys(found))
 
 
 class Transcript:

@@ -24,6 +24,8 @@ NOT_RUN = "did not run, or the transcript does not say so"
 FILTERED = "asked no hook because of filters"
 EARLIER = "before the first record of the audit log, or without a time"
 UNCLEAR = "in a session whose records have no ids of calls"
+KNOWN = (ASKED, UNASKED, FILTERED)
+"""The verdicts about calls of which it is known whether a hook was asked."""
 
 
 class Asked:

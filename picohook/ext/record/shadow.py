@@ -65,7 +65,7 @@ _OUTSIDE: dict[str, Any] = {
     "retry": 0,
 }
 """Settings that the host of the process leaves to the host that starts it."""
-_ITS_OWN = ("name", "stages", "observe", "events", "respond", "may_edit", "dir")
+_ITS_OWN = ("name", "stages", "observe", "events", "respond", "may_edit", "grace", "dir")
 
 
 def apply_mode(hook: Hook, mode: Mode) -> Hook:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 import transcripts_support as made
 
@@ -129,8 +131,32 @@ def test_the_log_of_the_configuration_is_used_and_all_asked_is_success(audited, 
     assert (done.code, done.out) == (0, "0 calls ran and no hook was asked (asked: 1)\n")
 
 
-def test_nothing_to_compare_is_no_success(audited):
+@pytest.mark.parametrize("options", [(), ("--json",), ("--unasked", "--audit", "audit.jsonl")])
+def test_no_transcript_is_an_error(audited, options):
+    done = audited("history", *options)
+
+    assert done.code == 1
+    assert "Error: no transcript was found" in done.err
+
+
+@pytest.mark.parametrize("result", [(), (False, "")])
+def test_calls_of_which_none_can_be_compared_are_no_success(audited, result):
+    keep(audited, ("early", "Bash", {}, *result))
+
     done = audited("history", "--unasked", "--audit", "audit.jsonl")
 
     assert done.code == 1
-    assert "no transcript was found" in done.err
+    assert done.out.startswith("0 calls ran and no hook was asked (")
+    assert done.err == "Error: nothing is proven: no call could be compared with the questions in the audit log\n"
+
+
+def test_a_pipe_and_a_directory_with_the_name_of_a_transcript_are_not_read(project):
+    directory = project.path / "home/.claude/projects/p"
+    (directory / "S1.jsonl").mkdir(parents=True)
+    os.mkfifo(directory / "S2.jsonl")
+
+    done = project("history")
+
+    assert done.code == 1
+    assert "1 path not read: it is not a regular file" in done.err
+    assert "1 path not read: it is a directory, not a file" in done.err

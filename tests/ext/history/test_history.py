@@ -8,6 +8,7 @@ import os
 import pytest
 import transcripts_support as made
 
+from picohook.ext.history import past as past_module
 from picohook.ext.history.command import since_of
 from picohook.ext.history.past import History
 from picohook.ext.history.redact import redacted
@@ -226,6 +227,27 @@ def test_copilots_calls_are_the_models_and_not_the_programs_own(home):
         "Read",
         "/home/ann/app/a.py",
     )
+
+
+def test_a_line_that_is_too_long_is_one_damaged_line(home, monkeypatch):
+    monkeypatch.setattr(past_module, "LONGEST_LINE", 400)
+    calls = made.lines(*made.claude(("a", "Bash", {}, False, "")), *made.claude(("b", "Bash", {}, False, "")))
+    made.put(home / ".claude/projects/p/S1.jsonl", calls.replace(b'"b"', b'"%b"' % (b"b" * 2000)))
+
+    calls, past = read("claude")
+
+    assert [*calls] == ["a"]
+    assert past.counts["damaged"] == 2
+
+
+def test_a_directory_that_may_not_be_read_is_named(home, monkeypatch):
+    made.put(home / ".claude/projects/p/S1.jsonl", made.lines(*made.claude(("a", "Bash", {}, False, ""))))
+    closed, may = str(home / ".claude/projects/p"), os.access
+    monkeypatch.setattr(os, "access", lambda path, mode: path != closed and may(path, mode))
+
+    _, past = read("claude")
+
+    assert past.unread == {f"you may not read {closed}": 1}
 
 
 def test_only_calls_since_a_time_are_read(home):

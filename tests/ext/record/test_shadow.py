@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 
 import anyio
 import loops
@@ -127,6 +128,32 @@ async def test_one_that_hangs_or_floods_is_not_waited_for_and_what_waits_is_boun
     assert {outcome.action for outcome in outcomes} == {"continue"}
     assert would["dropped"] >= 1000 - shadow_module.MOST_OPEN - 500
     assert sum(outcome.trail[0].would == "dropped" for outcome in outcomes) == would["dropped"]
+
+
+@loops.ON_BOTH
+async def test_closing_the_host_ends_one_that_hangs_after_its_grace_and_holds_no_call(judge, tmp_path):
+    asked = tmp_path / "asked"
+    os.mkfifo(asked)
+    async with Host([judge(f"open({str(asked)!r}, 'w').close()\n    time.sleep(999)", grace=0.05)]) as host:
+        first = await host.before_tool(CALL)
+        await anyio.to_thread.run_sync(asked.read_bytes)
+        process = host._mounted.by_name["judge"].hook._inner._child
+        second = await host.before_tool(CALL)
+        assert [(one.action, one.trail[0].would) for one in (first, second)] == [("continue", "pending")] * 2
+
+    assert process.exit_code == -signal.SIGTERM
+
+
+async def test_closing_the_host_kills_one_that_ignores_the_wish_to_end(judge, tmp_path):
+    asked = tmp_path / "asked"
+    os.mkfifo(asked)
+    ignores = f"open({str(asked)!r}, 'w').close()\n    os.kill(os.getpid(), 19)"
+    async with Host([judge(ignores, grace=0.05)]) as host:
+        await host.before_tool(CALL)
+        await anyio.to_thread.run_sync(asked.read_bytes)
+        process = host._mounted.by_name["judge"].hook._inner._child
+
+    assert process.exit_code == -signal.SIGKILL
 
 
 async def test_a_filter_holds_in_shadow_too(judge):
