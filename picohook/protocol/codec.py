@@ -247,11 +247,17 @@ def encode(value: Any) -> bytes:
 
 
 def encode_ordered(value: Any) -> bytes:
-    """A JSON value as JSON, with the names of each object in order: the same value has the same bytes."""
+    """A value as JSON, with the names of each object in order: the same value has the same bytes, and another one has others.
+
+    They are no JSON for a value that has none, such as NaN.
+    """
     try:
-        return orjson.dumps(value, option=_OPTIONS | orjson.OPT_SORT_KEYS)
+        data = orjson.dumps(value, option=_OPTIONS | orjson.OPT_SORT_KEYS)
+        if not _may_have_null(data) or _are_exact((value,)):
+            return data
     except TypeError:  # an integer beyond 64 bits, or half of a character
-        return json.dumps(value, sort_keys=True, default=_plain).encode()
+        pass
+    return json.dumps(value, sort_keys=True, default=_plain).encode()
 
 
 @cache

@@ -212,3 +212,11 @@ def test_every_value_is_sent_as_strict_json_or_not_at_all(value):
 def test_values_that_differ_in_order_alone_have_the_same_ordered_bytes(value):
     assert encode_ordered({"b": value, "a": {"d": 1, "c": 2}}) == encode_ordered({"a": {"c": 2, "d": 1}, "b": value})
     assert encode_ordered([value, 1]) != encode_ordered([1, value])
+
+
+def test_a_number_that_json_does_not_have_has_other_ordered_bytes_than_null():
+    one, other, null, text = (
+        encode_ordered({"a": [value, None]}) for value in (float("nan"), float("inf"), None, "null")
+    )
+    assert len({one, other, null, text}) == 4
+    assert encode_ordered("null") == b'"null"'

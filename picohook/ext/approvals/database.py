@@ -72,9 +72,10 @@ class Database:
                 raise
 
     def close(self) -> None:
-        """Close the file."""
-        self._reading.close()
-        self._db.close()
+        """Close the file. A thread that uses it has finished then."""
+        with self._lock:
+            self._reading.close()
+            self._db.close()
 
     def _make(self) -> None:
         """Make the file. It gets its name when it is whole, because several programs may do this at once."""

@@ -75,6 +75,8 @@ class Terms(BaseModel):
 
         Raises `PicohookError` if the grant is not for the call itself, or could never answer for one like it.
         """
+        if self.scope not in facts.scopes:
+            raise PicohookError(f"the call has no {self.scope}: no later call can be of the same")
         shapes: dict[str, Any] = self.like
         like = {
             name: {UNDER: resolved(shape[UNDER], facts.cwd)} if UNDER in shape else shape
@@ -151,6 +153,7 @@ class Facts:
     def __init__(self, call: ToolCall, *, at_once: bool = False) -> None:
         """With `at_once`, methods raise `MayWaitError` where they would have to wait."""
         self.tool = call.tool
+        self.meta = call.meta
         self.arguments = call.arguments
         self.at_once = at_once
         cwd = (call.context or {}).get("cwd")
@@ -158,6 +161,12 @@ class Facts:
         self._paths: dict[str, str] = {}
         self._git = git_is_named(call.arguments)
         self._world = "" if self._git else self.cwd
+
+    @property
+    def scopes(self) -> dict[str, str]:
+        """The name of the call's session and agent, as far as it has them, and of its project, by scope."""
+        named = {"session": self.meta.session_key, "agent": self.meta.agent_id}
+        return {**{scope: name for scope, name in named.items() if name}, "project": ""}
 
     @property
     def world(self) -> str:
@@ -233,7 +242,7 @@ def require_grant(grant: Mapping[str, Any], call: bytes, about: Mapping[str, Any
 
 def _facts_of(call: Mapping[str, Any], about: Mapping[str, Any]) -> Facts:
     context = {"cwd": about.get("directory"), **(call.get("context") or {})}
-    return Facts(ToolCall(tool=call["tool"], arguments=call["arguments"], context=context))
+    return Facts(ToolCall.model_validate({**call, "context": context}))
 
 
 def offers(call: Mapping[str, Any], about: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:
@@ -252,7 +261,7 @@ def offers(call: Mapping[str, Any], about: Mapping[str, Any]) -> list[tuple[str,
             others = dict.fromkeys(arguments.keys() - {name}, ANYTHING)
             likes.append({name: {UNDER: os.path.dirname(resolved(value, facts.cwd))}, **others})
     made = []
-    for like, scope in itertools.product(likes, ("session", "project")):
+    for like, scope in itertools.product(likes, facts.scopes):
         grant = {"for": scope, **({"like": like} if like else {})}
         try:
             Terms.read(grant).of(facts)

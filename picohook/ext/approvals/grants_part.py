@@ -7,7 +7,7 @@ import json
 import os
 import secrets
 import time
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, Union
 
 import anyio
 import anyio.to_thread
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from ...hooks.base import Hook
     from ...host import Host
-    from ...model.payloads import Meta, ToolCall
+    from ...model.payloads import ToolCall
     from ...model.trail import TrailEntry
     from ...wire.regular_files import Identity
 
@@ -40,6 +40,7 @@ MOST_KNOWN = 1000
 """The most answers of the file that are known without another look."""
 KNOWN_FOR = 1.0
 """Seconds after which the file and the hooks' programs are looked at again, also if no change was seen."""
+States = dict[str, Union["Identity", None]]
 Found = list[tuple[Grant, Approve]]
 """Grants, each with its yes."""
 
@@ -65,6 +66,10 @@ class _Seen:
     def __init__(self, state: object = None) -> None:
         self.state = state
         self._known: dict[object, Any] = {}
+
+    def values(self) -> list[Any]:
+        """All that is known."""
+        return [*self._known.values()]
 
     def known(self, facts: Facts, key: object, look: Callable[..., T], *given: Any) -> T:
         """What the look finds, or has found. Raises `MayWaitError` if the answer about this call has to come at once."""
@@ -99,7 +104,7 @@ class GrantsPart(Part):
         self._store = GrantStore()
 
     async def aclose(self) -> None:
-        self._store.close()
+        await self._in_thread(self._store.close)
 
     def status(self) -> Mapping[str, Any]:
         return {"grants": {"uses": self.uses}}
@@ -119,7 +124,7 @@ class GrantsPart(Part):
         It comes at once if such a call was answered before, the file of grants is the same, and nothing has to be waited for.
         """
         version, config, now = self._store.version(), self._host.config_digest, time.monotonic()
-        if config != self._marks.state or now > self._until:
+        if config != self._marks.state or now > self._until or not all(map(_are_unchanged, self._marks.values())):
             self._seen, self._marks, self._until = _Seen(), _Seen(config), now + KNOWN_FOR
         if version != self._seen.state:
             self._seen = _Seen(version)
@@ -134,10 +139,12 @@ class GrantsPart(Part):
         return self._yes(await self._in_thread(self._find_and_use, facts, call, approvers, seen))
 
     def _find_and_use(self, facts: Facts, call: ToolCall, approvers: Sequence[Hook], seen: _Seen) -> Found:
-        found = self._find(facts, call, approvers, seen)
-        if counted := [grant.id for grant, _ in found if grant.left is not None]:
-            self._store.use(counted)
-        return found
+        while True:
+            found = self._find(facts, call, approvers, seen)
+            counted = [grant.id for grant, _ in found if grant.left is not None]
+            if not counted or self._store.use(counted):
+                return found
+            seen = _Seen()  # another host has used one up meanwhile
 
     def _yes(self, found: Found) -> Approve | None:
         if not found:
@@ -167,18 +174,16 @@ class GrantsPart(Part):
 
     def _forms(self, facts: Facts, hook: Hook, call: ToolCall) -> list[tuple[str, list[str]]]:
         """For each start of the keys of this hook's grants that may be for the call, the arguments that may differ."""
-        if not (mark := self._marks.known(facts, hook, self._mark, hook)):
-            return []
-        starts = [_start(mark, hook, call, *place) for place in self._places(call.meta).items()]
+        mark, _ = self._marks.known(facts, hook, self._mark, hook)
+        starts = [_start(mark, hook, call, *place) for place in self._places(facts).items()] if mark else []
         return self._store.forms(starts)
 
     def _grants(self, key: bytes) -> Found:
         return [(one, Approve(reason=f"{one.name}, by {one.hook}: {one.by}")) for one in self._store.find(key)]
 
-    def _places(self, meta: Meta) -> dict[str, str]:
+    def _places(self, facts: Facts) -> dict[str, str]:
         """The session, agent and project of a call, as far as it has them, by scope; none without the table."""
-        named = {"project": "", "session": meta.session_key, "agent": meta.agent_id} if self._is_wanted else {}
-        return {scope: f"{self._project}\0{name}" for scope, name in named.items() if name or scope == "project"}
+        return {scope: f"{self._project}\0{name}" for scope, name in facts.scopes.items() if self._is_wanted}
 
     # Giving.
 
@@ -198,12 +203,11 @@ class GrantsPart(Part):
     def _give(self, call: ToolCall, hook: Hook, entry: TrailEntry) -> Grant:
         terms = Terms.read(entry.grant or {})
         facts = Facts(call)
-        mark, places = self._mark(hook), self._places(call.meta)
+        (mark, _), places, like = self._mark(hook), self._places(facts), terms.of(facts)
         if not mark:
             raise PicohookError("it is a hook of one session, which ends with it")
-        if terms.scope not in places:
-            raise PicohookError(f"the call has no {terms.scope}, or the configuration no [grants]")
-        like = terms.of(facts)
+        if not places:
+            raise PicohookError("the configuration has no [grants]")
         equal = {name: value for name, value in call.arguments.items() if name not in like}
         place, now = places[terms.scope], time.time()
         by = cut(escape(entry.reason), 200) or "its program"
@@ -215,20 +219,29 @@ class GrantsPart(Part):
         self._store.give(made, facts.key(start, sorted(like)), start)
         return made
 
-    def _mark(self, hook: Hook) -> str:
-        """The hook, its program and the configuration for which a grant holds, in one word; empty for a hook of a session."""
+    def _mark(self, hook: Hook) -> tuple[str, States]:
+        """The hook, its program and the configuration for which a grant holds, in one word; empty for a hook of a session.
+
+        With it, the states of the files of its program.
+        """
         if all(one is not hook for one in self._host.hooks):
-            return ""
+            return "", {}
         config = self._host.config_digest if hook.spec.source else f"{self._here} {id(hook)}"
         members = [one.examined for one in hook.spec.members]
         paths = [path for one in members for path in (*hook_files.programs(one), *hook_files.arguments(one))]
-        known = [hook.spec.fingerprint, config, *(f"{path} {_state(path)}" for path in paths)]
-        return hashlib.blake2b("\0".join(known).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+        states = {path: _state(path) for path in paths}
+        known = [hook.spec.fingerprint, config, *(f"{path} {state}" for path, state in states.items())]
+        return hashlib.blake2b("\0".join(known).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest(), states
 
 
 def _start(mark: str, hook: Hook, call: ToolCall, scope: str, place: str) -> str:
     """The start of the keys of a hook's grants for a tool in a place."""
     return json.dumps((mark, hook.name, call.tool, scope, place))
+
+
+def _are_unchanged(marked: tuple[str, States]) -> bool:
+    """Whether the files of a hook's program are as they were when it was marked."""
+    return all(_state(path) == state for path, state in marked[1].items())
 
 
 def _state(path: str) -> Identity | None:

@@ -46,14 +46,14 @@ class GrantStore(Database):
         asked = f"{_GRANT} WHERE key = ? AND {_IS_LEFT} ORDER BY given DESC LIMIT {MOST_ALIKE}"
         return [_grant(*row) for row in self._rows(asked, key)]
 
-    def use(self, counted: Iterable[str]) -> None:
-        """Use each of these counted grants once. Raises `PicohookError`, and uses none, if one of them is used up or over."""
+    def use(self, counted: Sequence[str]) -> bool:
+        """Use each of these counted grants once. Returns False, and uses none, if one of them is used up or over."""
+        now, these = time.time(), f"id IN ({', '.join('?' * len(counted))}) AND {_HOLDS}"
         with self._writing():
-            for one in counted:
-                now = time.time()
-                used = self._db.execute(f"UPDATE grants SET left = left - 1 WHERE id = ? AND {_HOLDS}", (one, now, now))
-                if not used.rowcount:
-                    raise PicohookError(f"the grant {one} is used up")
+            [[holding]] = self._rows(f"SELECT count(*) FROM grants WHERE {these}", *counted, now, now)
+            if holding == len(counted):
+                self._db.execute(f"UPDATE grants SET left = left - 1 WHERE {these}", (*counted, now, now))
+        return bool(holding == len(counted))
 
     def all(self) -> list[Grant]:
         """The grants that hold, the last one first."""

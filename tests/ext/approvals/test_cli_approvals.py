@@ -112,14 +112,14 @@ def test_a_person_works_through_the_list(project, queue, put):
 def test_a_yes_is_for_the_later_calls_that_were_offered(project, queue, put):
     [call] = put(LS, grants=True)
     with terminal(project) as person:
-        person.sees('y 1: yes, for this session: bash: command = "ls"')
+        person.sees('y 1: yes, for this project: bash: command = "ls"')
         person.sees("> ")
         person.types("y 9\n")
         person.sees("not understood: y 9")
         person.sees("> ")
         person.types("y 1\n")
         person.sees("no call waits")
-    assert queue.find(call).answer.grant == {"for": "session"}
+    assert queue.find(call).answer.grant == {"for": "project"}
 
 
 @each(
@@ -142,8 +142,9 @@ def test_a_grant_that_is_none_is_refused_and_the_call_still_waits(project, queue
 def test_a_grant_that_could_never_answer_is_refused_with_the_reason_and_the_call_still_waits(project, queue, put):
     push = json.dumps({"tool": "bash", "arguments": {"command": "cd x && git push"}}).encode()
     [call] = put(push, grants=True, directory="/")
-    done = project("approvals", "answer", call, "--yes", "--grant", '{"for": "session"}')
-    assert (done.code, "leads git to other files than those of its directory" in done.err) == (1, True)
+    for scope, why in (("project", "leads git to other files than those of its directory"), ("agent", "has no agent")):
+        done = project("approvals", "answer", call, "--yes", "--grant", json.dumps({"for": scope}))
+        assert (done.code, why in done.err) == (1, True)
     assert queue.find(call).answer is None
 
 

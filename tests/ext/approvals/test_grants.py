@@ -9,7 +9,9 @@ import os
 import random
 import subprocess
 import sys
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import anyio
 import pytest
@@ -332,16 +334,67 @@ async def test_hosts_that_use_one_counted_grant_at_the_same_time_use_it_no_more_
     async with Host.from_config(path) as one, Host.from_config(path) as two:
         await one.approve_tool(call(**FIRST))
         (config.directory / "answer").write_text("no")
-        approved = []
+        outcomes = []
 
         async def ask(host):
-            approved.append((await host.approve_tool(call(**FIRST))).approved)
+            outcomes.append(await host.approve_tool(call(**FIRST)))
 
         async with anyio.create_task_group() as tasks:
             for host in [one, two] * 10:
                 tasks.start_soon(ask, host)
-    assert approved.count(True) == 5
+    assert [one.approved for one in outcomes].count(True) == 5
+    late = [one for one in outcomes if not one.approved]
+    assert [entry.hook for one in late for entry in one.trail] == ["person"] * 15
     assert GrantStore().all() == []
+
+
+def test_counted_grants_are_used_together_or_not_at_all():
+    store = GrantStore()
+    for name, left in (("one", 2), ("two", 1)):
+        store.give(Grant(name, "person", "session", "s", "edit", {}, {}, 0.0, 9e9, "x", left), b"key", "start")
+    assert store.use(["one", "two"])
+    assert not store.use(["one", "two"])
+    assert [(grant.id, grant.left) for grant in store.all()] == [("one", 1)]
+    store.close()
+
+
+def test_four_threads_share_a_store_and_use_a_counted_grant_no_more_often_than_it_is_for():
+    store, calls, most = GrantStore(), 400, 100
+    grant = Grant("one", "person", "session", "s", "edit", {}, {}, 0.0, 9e9, "x", most)
+    store.give(grant, b"key", "start")
+
+    def work(number):
+        used = 0
+        for turn in range(calls):
+            used += store.use(["one"])
+            store.give(dataclasses.replace(grant, id=f"{number} {turn}", left=None), b"other", "start")
+            assert store.version() > 0
+            assert len(store.find(b"key")) <= len(store.forms(["start"])) == 1
+        return used
+
+    with ThreadPoolExecutor(4) as threads:
+        assert sum(threads.map(work, range(4))) == most
+    assert len(store.all()) == 4 * calls
+    store.close()
+
+
+def test_a_store_that_is_closed_while_threads_use_it_says_so_to_them():
+    store, began = GrantStore(), threading.Barrier(5)
+
+    def work(_):
+        began.wait()
+        while True:
+            store.all()
+
+    def told(number):
+        with pytest.raises(PicohookError, match=r"grants\.db: .*closed"):
+            work(number)
+
+    with ThreadPoolExecutor(4) as threads:
+        ended = threads.map(told, range(4))
+        began.wait()
+        store.close()
+        assert [*ended] == [None] * 4
 
 
 # Other programs, and the configuration.
@@ -413,6 +466,21 @@ async def test_a_grant_does_not_outlive_a_reload_of_another_configuration(config
         assert (await host.approve_tool(call(**FIRST))).approved
         path.write_text(path.read_text().replace("[grants]", ""))
         await host.reload()
+        assert not (await host.approve_tool(call(**FIRST))).approved
+
+
+@each("name", ["approver.py", "picohook.toml"])
+async def test_a_grant_does_not_answer_the_next_call_after_a_change_however_soon_it_comes(config, name):
+    path = config()
+    async with Host.from_config(path) as host:
+        (path.parent / "answer").unlink(missing_ok=True)
+        assert (await host.approve_tool(call(**FIRST))).approved
+        (path.parent / "answer").write_text("no")
+        assert (await host.approve_tool(call(**FIRST))).approved
+        with open(path.parent / name, "a") as file:
+            file.write("# reviewed\n")
+        if name == path.name:
+            await host.reload()
         assert not (await host.approve_tool(call(**FIRST))).approved
 
 
@@ -721,11 +789,34 @@ async def test_each_of_the_grants_that_differ_in_their_directory_is_for_its_own(
 def test_what_a_person_is_offered_says_all_that_it_is_for():
     texts = [text for text, _ in offered(call(path="src/a.py", text="x\x1b[2J"))]
     assert texts == [
-        'for this session: edit: path = "src/a.py", text = "x\\u001b[2J"',
-        'for this project: edit: path = "src/a.py", text = "x\\u001b[2J"',
-        f"for this session: edit: path is in {os.getcwd()}/src, text is anything",
-        f"for this project: edit: path is in {os.getcwd()}/src, text is anything",
+        f"for this {scope}: edit: {arguments}"
+        for arguments in (
+            'path = "src/a.py", text = "x\\u001b[2J"',
+            f"path is in {os.getcwd()}/src, text is anything",
+        )
+        for scope in ("session", "agent", "project")
     ]
+
+
+@each(
+    "place",
+    [
+        (Meta(), ["project"]),
+        (Meta(session_key="s1"), ["session", "project"]),
+        (Meta(agent_id="main"), ["agent", "project"]),
+    ],
+)
+async def test_only_a_session_and_an_agent_that_the_call_has_can_be_granted(place):
+    meta, scopes = place
+    mine = call(text="a", meta=meta)
+    assert [grant["for"] for _, grant in offered(mine)] == scopes
+    for scope in ("session", "agent", "project"):
+        log, person = Log(), Person({"for": scope})
+        async with Host([person.hook], grants=True, logger=log) as host:
+            for _ in range(2):
+                assert (await host.approve_tool(mine)).approved
+        assert person.asked == (1 if scope in scopes else 2)
+        assert [f"the call has no {scope}" in why for _, why in log.warnings] == ([] if scope in scopes else [True] * 2)
 
 
 def test_what_a_person_is_offered_tells_words_apart():
@@ -733,7 +824,7 @@ def test_what_a_person_is_offered_tells_words_apart():
     assert "for this session: bash: command is a command that starts with: rm 'a b'" in shown
 
 
-@each("offer", range(4))
+@each("offer", range(6))
 async def test_an_offer_is_a_grant_for_the_call(offer):
     first = call(path="src/a.py", text="x")
     _, grant = offered(first)[offer]

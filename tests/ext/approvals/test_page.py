@@ -250,12 +250,12 @@ def test_a_yes_is_for_the_later_calls_that_a_person_chooses(page, queue, put):
     first, second = put(grants=True)[0], put(grants=True)[0]
     without, _, card, _ = (call["html"] for call in listed(page)["calls"])
     assert offered(without) == []
-    this_alone, for_session, *_ = offered(card)
-    assert (this_alone, json.loads(for_session)) == ("", {"for": "session"})
-    body = {"answer": "yes", "grant": for_session}
+    this_alone, for_project, *_ = offered(card)
+    assert (this_alone, json.loads(for_project)) == ("", {"for": "project"})
+    body = {"answer": "yes", "grant": for_project}
     assert page.post(f"/call/{first}", data=body, headers=KNOWN).status_code == 200
     assert page.post(f"/call/{second}?key={queue.signature(second)}", data=body).status_code == 200
-    assert [queue.find(call).answer.grant for call in (first, second)] == [{"for": "session"}] * 2
+    assert [queue.find(call).answer.grant for call in (first, second)] == [{"for": "project"}] * 2
     assert queue.find(one[0]).is_waiting
     assert queue.find(two[0]).is_waiting
 
