@@ -9,8 +9,9 @@ from ..guards import names
 
 HIDDEN = "[secret]"
 _NAMED = rf"(?:{names.secret_name()})"
+_INITIALS = "".join({name[0] + name[0].upper() for name in names.secret_name().split("|")})
 # Nothing of a name is read but from the word on, and not much: otherwise a long text of digits and letters takes minutes.
-_ASSIGNED = rf"(?i:(?P<name>{_NAMED}[\w-]{{0,64}}[\"']?\s*[:=]\s*[\"']?))(?P<value>[^\s\"'&;,]{{4,}})"
+_ASSIGNED = rf"(?=[{_INITIALS}])(?i:(?P<name>{_NAMED}[\w-]{{0,64}}[\"']?\s*[:=]\s*[\"']?))(?P<value>[^\s\"'&;,]{{4,}})"
 _SECRETS = re.compile("|".join((*names.secrets(), _ASSIGNED)))
 
 

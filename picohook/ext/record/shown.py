@@ -224,6 +224,7 @@ class _Page(Shown):
         self._full = full
 
     def add(self, item: Item) -> None:
+        facts, item = [*_facts(item)], redacted(item)  # whole texts: a part of a secret does not look like one
         whole, hooks = item.get("asked", {}), item.get("hooks", ())
         asked = {name: value for name, value in whole.items() if value and name not in _ABOVE}
         texts = [{name: _text(value) for name, value in row.get("more", {}).items()} for row in hooks]
@@ -231,13 +232,13 @@ class _Page(Shown):
             "tool": str(whole.get("tool", "")),
             "asked": _text(asked or ""),
             "hooks": [row | {"more": more} for row, more in zip(hooks, texts, strict=True)],
-            "changed": [*_facts(item)],
+            "changed": redacted(facts),
         }
         self.write(item | values)
 
     def write(self, values: dict[str, Any]) -> None:
         """Write a line."""
-        self._file.write(json.dumps(self._cut(redacted(values))) + "\n")
+        self._file.write(json.dumps(redacted(self._cut(values))) + "\n")
 
     def _cut(self, value: Any) -> Any:
         """Returns a value with its long texts cut."""
@@ -251,7 +252,7 @@ class _Page(Shown):
 
 
 def _text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(redacted(value), ensure_ascii=False)
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 @contextmanager
