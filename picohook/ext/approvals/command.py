@@ -161,7 +161,8 @@ def _work_through(queue: Queue, *, watch: bool) -> None:
         yes, grant = word in {"y", "yes"}, offers.get(int(rest)) if rest.isdecimal() else None
         if word in {"n", "no"} or (yes and (grant or not rest)):
             try:
-                queue.answer(one.id, Answer(yes, "" if yes else rest.strip(), _terminal(), grant if yes else None))
+                by = f"the terminal {os.path.basename(os.ttyname(0))}, by {_user()}"
+                queue.answer(one.id, Answer(yes, "" if yes else rest.strip(), by, grant if yes else None))
             except PicohookError as error:
                 output.error(str(error))
         elif said == "s":
@@ -206,10 +207,6 @@ def _user() -> str:
     with contextlib.suppress(KeyError):
         return pwd.getpwuid(os.geteuid()).pw_name
     return str(os.geteuid())
-
-
-def _terminal() -> str:
-    return f"the terminal {os.path.basename(os.ttyname(0))}, by {_user()}"
 
 
 # Grants.

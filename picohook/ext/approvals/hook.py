@@ -165,9 +165,8 @@ class QueueHook(Hook):
                 self._host.log.warning("the queue of approvals failed", why=explain(error))
                 await self._close(error)
                 return
-            self._left = (
-                left | self._left
-            )  # another program writes, and nothing has changed: what is in the queue waits
+            # Another program writes, and nothing has changed: what is in the queue waits.
+            self._left |= left
             self._end(new, error)
             return
         for place in new:

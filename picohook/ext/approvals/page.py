@@ -87,16 +87,17 @@ class Page:
     def __init__(self, queue: Queue, token: str) -> None:
         self._queue, self._token = queue, token
         templates = Environment(loader=FileSystemLoader(FILES), autoescape=True, trim_blocks=True, lstrip_blocks=True)
-        self._card, self._link = templates.get_template("card.html"), templates.get_template("link.html")
+        self._card, self._page = templates.get_template("card.html"), templates.get_template("page.html")
         self._cards: dict[str, str] = {}
 
     def app(self, url: str, names: Iterable[str]) -> ASGIApp:
         """The page as an ASGI application, with its address and all names by which a browser may ask for it."""
         routes = [
+            Route("/", lambda _: HTMLResponse(self._page.render(is_list=True))),
             Route("/favicon.ico", lambda _: Response(status_code=204)),
             Route("/calls", self.calls),
             Route("/call/{id}", self.call, methods=["GET", "POST"]),
-            Mount("/", StaticFiles(directory=os.path.join(FILES, "static"), html=True)),
+            Mount("/", StaticFiles(directory=os.path.join(FILES, "static"))),
         ]
         refused: Any = dict.fromkeys((PicohookError, LookupError, ValueError, HTTPException), _refused)
         return OnlyHere(Starlette(routes=routes, exception_handlers=refused), url, names)
@@ -132,7 +133,7 @@ class Page:
         if by == "the page":
             return JSONResponse({"end": plain(waiting.end)})
         shown = self._rendered(waiting) if waiting.is_waiting else ""
-        return HTMLResponse(self._link.render(card=shown, end="" if shown else plain(waiting.end)))
+        return HTMLResponse(self._page.render(card=shown, end="" if shown else plain(waiting.end)))
 
     def _take(self, call: str, said: Mapping[str, str], by: str) -> None:
         """Answer a call. Raises for what is no clear answer, and for a grant that was not offered with the call."""

@@ -123,6 +123,8 @@ class Queue(Database):
     def close(self) -> None:
         """Close the file. What is this program's own leaves the queue."""
         if self.host:
+            with contextlib.suppress(OSError):
+                os.unlink(self._file_of(self.host))
             fcntl.flock(self._alive, fcntl.LOCK_UN)  # a process that is just being started may have a copy
             os.close(self._alive)
             with contextlib.suppress(PicohookError):

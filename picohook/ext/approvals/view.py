@@ -77,23 +77,9 @@ def view(waiting: Waiting) -> View:
     size = max(waiting.size, len(waiting.call))
     left_out = f"This call is too large to be shown here: {size} bytes." if is_cut else ""
     offered = [] if is_cut or not about.get("grants") else offers(call, about)
-    facts = [*_facts(waiting, call, arguments)]
-    return View(
-        waiting.id,
-        plain(str(call.get("tool"))),
-        facts,
-        shown,
-        diff,
-        left_out,
-        [(plain(text), grant) for text, grant in offered],
-    )
-
-
-def _judged(tool: str, arguments: dict[str, Any], where: str) -> str:
-    """What guards find in a call at a place, in words."""
-    if (judged := judge()) is None:
-        return ""
-    return "\n".join(f"{rule.id}: {rule.why}" for rule in judged(tool, arguments, where).rules)
+    choices = [(plain(text), grant) for text, grant in offered]
+    tool, facts = plain(str(call.get("tool"))), [*_facts(waiting, call, arguments)]
+    return View(waiting.id, tool, facts, shown, diff, left_out, choices)
 
 
 def _facts(waiting: Waiting, call: Mapping[str, Any], arguments: dict[str, Any]) -> Iterator[tuple[str, str]]:
@@ -101,10 +87,11 @@ def _facts(waiting: Waiting, call: Mapping[str, Any], arguments: dict[str, Any])
     program = f"{about.get('program') or 'a program'} (pid {about.get('pid')})"
     source = f" of {about['source']}" if about.get("source") else ""
     rule = ", ".join(f"{name} {value}" for name, value in (about.get("filter") or {}).items()) or "every call"
-    judged = _judged(str(call.get("tool")), arguments, str(about.get("directory") or "/")) if arguments else ""
+    judged, where = judge() if arguments else None, str(about.get("directory") or "/")
+    rules = judged(str(call.get("tool")), arguments, where).rules if judged is not None else ()
     facts = {
         "paused": "\n".join(map(str, about.get("paused") or ())),
-        "guards": judged,
+        "guards": "\n".join(f"{one.id}: {one.why}" for one in rules),
         "where": about.get("directory"),
         "agent": " ".join(filter(None, [meta.get("AgentID"), meta.get("Source"), f"in {program}"])),
         "session": meta.get("SessionKey"),

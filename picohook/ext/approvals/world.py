@@ -45,8 +45,8 @@ def resolved(path: str, cwd: str) -> str:
 
 
 def is_understood(path: str) -> bool:
-    """Whether this is a path for all tools. Some strip blanks, some take URLs."""
-    return len(path) <= _LONGEST and path == path.strip() and ":/" not in path and "\0" not in path
+    """Whether this is a path for all tools. Some strip blanks, some take URLs, some know `~`."""
+    return len(path) <= _LONGEST and path == path.strip() and path[:1] != "~" and ":/" not in path and "\0" not in path
 
 
 def path_at_once(path: str, cwd: str) -> str:
@@ -55,7 +55,7 @@ def path_at_once(path: str, cwd: str) -> str:
     The kernel is asked for a path without links, of which it has each part in memory: it never waits for a disk or a server.
     """
     whole = path if path[:1] == "/" else f"{cwd}/{path}"
-    if sys.platform != "linux" or ".." in whole or path.startswith(("~", "//")):
+    if sys.platform != "linux" or ".." in whole or path.startswith("//"):
         return ""
     whole = os.path.normpath(whole)
     found = LIBC.syscall(_OPENAT2, _HERE, os.fsencode(whole), _CACHED_WITHOUT_LINKS, _SIZE)

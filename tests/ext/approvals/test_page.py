@@ -235,7 +235,7 @@ def test_no_file_of_the_page_names_another_site():
     from picohook.ext.approvals import page as module
 
     files = [file for file in Path(module.FILES).rglob("*") if file.is_file()]
-    assert len(files) == 5
+    assert len(files) == 4
     for file in files:
         assert not re.search(r"https?:|//[a-z]+\.", file.read_text("utf-8")), file
 

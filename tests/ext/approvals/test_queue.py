@@ -271,3 +271,8 @@ def test_the_calls_of_a_program_wait_as_long_as_it_lives_and_leave_no_file_with_
     own.close()
     assert queue.find(one.id).state == "gone"
     assert [name for name in os.listdir(queue.directory) if name.endswith(".alive")] == []
+
+
+def test_a_program_whose_calls_never_came_into_the_queue_leaves_no_file(queue):
+    Queue(present=True).close()
+    assert [name for name in os.listdir(queue.directory) if name.endswith(".alive")] == []
