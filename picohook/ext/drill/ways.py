@@ -158,7 +158,7 @@ class _Ground:
         self.agent, self.drill, self.name = drill.agent, drill, name
         self.place = drill.place / name
         self.project = drill.here or self.place / "project"
-        self.work = self.project / "picohook-drill-directory" if name == "subdirectory" else self.project
+        self.work = self.project / f"picohook-drill-directory-{os.getpid()}" if name == "subdirectory" else self.project
         self.work.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.place.mkdir(exist_ok=True)
         self.copy = Copy(self.agent, self.place, self.project, late=name == "late")
@@ -185,8 +185,8 @@ class _Ground:
         return said
 
     def _call(self, mode: str, kind: str, **words: Any) -> list[Any]:
-        """The next call, which makes a marker of this mode."""
-        self.markers.append(f"picohook-drill-{self.name}-{len(self.markers)}-{mode}")
+        """The next call, which makes a marker of this mode. Another drill in the same directory has other markers."""
+        self.markers.append(f"picohook-drill-{self.name}-{os.getpid()}{len(self.markers):02}-{mode}")
         path = self.work / self.markers[-1]
         return [self.agent.call(path.name, kind, path=str(path), command=f"touch {path}", **words)]
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import sys
 from pathlib import Path
 
+import program
 import pytest
 
 HOOK = {"type": "command", "command": "cat > /dev/null", "onFailure": "block"}
@@ -14,11 +17,11 @@ HOOK = {"type": "command", "command": "cat > /dev/null", "onFailure": "block"}
 @pytest.fixture(autouse=True)
 def agent(project, tmp_path):
     """The program of an agent. Its own settings ask one hook, which lets all calls pass."""
-    program = tmp_path / "bin" / "claude"
-    program.parent.mkdir()
-    program.write_text(f"#!{sys.executable}\n" + Path(__file__).with_name("fake_agent.py").read_text())
-    program.chmod(0o755)
-    project.env["PATH"] = f"{program.parent}:{project.env['PATH']}"
+    made = tmp_path / "bin" / "claude"
+    made.parent.mkdir()
+    made.write_text(f"#!{sys.executable}\n" + Path(__file__).with_name("fake_agent.py").read_text())
+    made.chmod(0o755)
+    project.env["PATH"] = f"{made.parent}:{project.env['PATH']}"
     settle(project.home)
 
 
@@ -57,6 +60,28 @@ class TestAnAgentThatAsks:
         assert [*project.path.iterdir()] == []
         left = {one.relative_to(project.home) for one in project.home.rglob("*") if one.is_file()}
         assert left == {Path(".claude/settings.json")}
+
+    def test_is_guarded_beside_the_markers_of_another_drill_in_the_same_project(self, project):
+        others = {project.path / f"picohook-drill-{name}" for name in ("main-0-ask", "main-1-refuse", "write-0-ask")}
+        for path in others:
+            path.touch()
+        assert drilled(project, "main", "write", options=["--here"]) == (0, {"main": "guarded", "write": "guarded"})
+        assert {*project.path.iterdir()} == others
+
+    @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+    def test_leaves_no_file_and_no_process_when_it_is_interrupted(self, project, number, code):
+        fifo = project.home / "asked"
+        os.mkfifo(fifo)
+        path = settle(project.home, {"type": "command", "command": f"exec 9> {fifo}; echo asked >&9; sleep 999"})
+        before = path.read_text()
+        arguments = ("drill", "claude", "--here", "--way", "subdirectory")
+        with project.start(*arguments) as process, program.reading(fifo) as pipe:
+            assert program.read_line(pipe) == "asked\n"
+            process.send_signal(number)
+            assert process.wait(timeout=60) == code
+            assert program.read_line(pipe) == ""
+        assert (path.read_text(), [*project.path.iterdir()]) == (before, [])
+        assert {one for one in project.home.rglob("*") if not one.is_dir()} == {path, fifo}
 
     def test_says_what_was_seen_in_words(self, project):
         done = project("drill", "claude", "--way", "main", "--way", "open-shell")
