@@ -208,10 +208,10 @@ def test_every_value_is_sent_as_strict_json_or_not_at_all(value):
     assert json.loads(data) == json.loads(json.dumps(value, default=lambda colour: colour.value))
 
 
-@each("value", {"an integer that orjson has": 1, "an integer beyond 64 bits": 2**70, "half of a character": "\ud800"})
+@each("value", [1, 2**70, "\ud800"])
 def test_values_that_differ_in_order_alone_have_the_same_ordered_bytes(value):
     assert encode_ordered({"b": value, "a": {"d": 1, "c": 2}}) == encode_ordered({"a": {"c": 2, "d": 1}, "b": value})
-    assert encode_ordered([value, 1]) != encode_ordered([1, value])
+    assert encode_ordered([value, "x"]) != encode_ordered(["x", value])
 
 
 def test_a_number_that_json_does_not_have_has_other_ordered_bytes_than_null():
