@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from typing import TYPE_CHECKING
 
 from .names import listed as named
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
 
 _LISTERS = frozenset(["find", "fd", "fdfind", "ls", "rg", "grep", "egrep", "fgrep", "git", "ag", "ack", "locate"])
 _FILTERS = named("filters")
+_TESTS = named("find-tests")
+_FIRST = re.compile(r"-[HLPEXdsx]+|-O\d|--")
+"""Options of `find` that stand before the places where it begins."""
 
 
 def listed(commands: Sequence[Command]) -> list[Word] | None:
@@ -24,7 +28,7 @@ def listed(commands: Sequence[Command]) -> list[Word] | None:
         return None
     words = lister.operands
     if lister.name == "find":
-        return _found([word.text for word in lister.words[1:] if word.text not in {"-H", "-L", "-P"}])
+        return _found([word.text for word in lister.words[1:]])
     if lister.name in {"ls", "fd", "fdfind"}:
         starts = words if lister.name == "ls" else []
         return [word if word.glob else _in(word.text) for word in starts or [Word(".")]]
@@ -41,12 +45,19 @@ def _in(directory: str, name: str = PLAIN, *, glob: bool = False) -> Word:
 
 def _found(texts: list[str]) -> list[Word]:
     """Returns what a `find` with these words finds, as words: one for each start, or for each name in it."""
-    starts = [*itertools.takewhile(lambda text: text[:1] not in {"-", "(", "!"}, texts)]
-    names = [value for test, value in itertools.pairwise(texts[len(starts) :]) if test in {"-name", "-iname"}]
-    starts = starts or ["."]
+    texts = [*itertools.dropwhile(_FIRST.fullmatch, texts)]
+    starts = [*itertools.takewhile(lambda text: text[:1] not in {"-", "(", "!", ","}, texts)]
+    tests = texts[len(starts) :]
+    names = [value for test, value in itertools.pairwise(tests) if test in {"-name", "-iname"}]
+    starts = starts or ["." if not tests or tests[0] in _TESTS or tests[0][:1] != "-" else UNKNOWN]
     if "-empty" in texts:
         return [Word(UNKNOWN)] if any(map(unknown, starts)) else [_in(start, "__pycache__/empty") for start in starts]
-    if names and not {"!", "-not"} & set(texts) and all(name.strip("*?.") for name in names):
+    if (
+        names
+        and not {"!", "-not", ","} & set(texts)
+        and _each_is_named(tests)
+        and all(name.strip("*?.") for name in names)
+    ):
         return [_in(start, name, glob=True) for start in starts for name in names]
     return [Word(start) for start in starts]
 
@@ -56,3 +67,9 @@ def filled(word: Word, found: Word, mark: str = "{}") -> Word:
     if mark not in word.text:
         return word
     return Word(word.text.replace(mark, found.text), found.glob or word.glob, found.inside)
+
+
+def _each_is_named(tests: list[str]) -> bool:
+    """Whether each alternative of the tests has a name of its own, or only says where not to look: not `-name x -o -delete`."""
+    groups = [list(group) for is_or, group in itertools.groupby(tests, {"-o", "-or"}.__contains__) if not is_or]
+    return all({"-name", "-iname", "-prune"} & {*group} for group in groups)

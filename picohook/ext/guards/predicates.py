@@ -52,9 +52,10 @@ class Case(NamedTuple):
 
 
 def cases(reading: Reading, home: str) -> Iterator[Case]:
-    """Yields the commands and the acts of a reading. A command that only prints its help is none."""
+    """Yields the commands and the acts of a reading. A command that only prints its help or version is none."""
     for one in reading.commands:
-        if "--help" not in one.options or one.wraps or one.name in _CONTAINERS:
+        only_tells = "--help" in one.options or [word.text for word in one.words[1:]] == ["--version"]
+        if not only_tells or one.wraps or one.name in _CONTAINERS:
             yield Case(reading, one, None, home)
     for act in reading.acts:
         yield Case(reading, act.command, act, home)
@@ -110,7 +111,9 @@ def loses_work(case: Case) -> bool:
     operands = case.operands[1:]
     if case.given("-b", "-B", "--orphan", "--track", "-t"):
         return False
-    if case.given("--"):
+    if case.given("--pathspec-from-file"):
+        restores = True
+    elif case.given("--"):
         restores = case.command.words[-1].text != "--"  # `git checkout NAME --` names a branch
     else:
         several = len(operands) > 1 and operands[0] not in {"origin", "upstream"}

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _READS_PROGRAMS = named("reads-programs")
 _GIT_VARIABLES = named("git-variables")
 _HARMLESS_EDITORS = named("harmless-editors")
-_MARKED = Choice("-I|--replace|-i", {})
+_MARKED = Choice("-I|-J|--replace|-i", {})
 _SHELLS = frozenset(("sh", "zsh"))
 _ASSIGNED = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 _INPUT = re.compile(r"/{1,2}(?:proc/self/root/)*(?:dev/(?:stdin$|fd/)|proc/self/fd/)")
@@ -60,7 +60,7 @@ class Started(Effects):
             self.reading.doubt(f"The name of the program is not known: `{command.words[0].shown}`.", command)
         row = row_of(command.name)
         made = split(command.words, row)
-        command.options, command.operands = made.options, made.operands
+        command.options, command.operands, command.whole = made.options, made.operands, row.whole
         if command.name and "/" in command.words[0].text:
             self._file(command.words[0], row.name, is_named=True)
         if command.name in _READS_PROGRAMS and any(map(is_fetched, command.words)):
@@ -80,9 +80,14 @@ class Started(Effects):
         """Take the steps of a row that hold for the command."""
         self.row, self.operands, self.given = row, parts.operands, parts.given
         asks = not self.command.options.keys().isdisjoint(("--help", "--version"))
+        strange = row.strange(parts.options)
         for step in row.steps:
             if (asks and step.kind not in RUNS) or not step.holds(self.command):
                 continue
+            if strange and step.kind in {"run", "line", "arguments"}:
+                self.reading.doubt(
+                    f"It is not known what `{strange}` means for `{row.name}`, which runs other words.", self.command
+                )
             getattr(self, step.method, self._on_files)(step, self._chosen(step))
 
     def _subcommand(self, row: Row) -> tuple[Row, Split] | None:
@@ -96,7 +101,7 @@ class Started(Effects):
                 parts = split(command.words[at:], found)
                 command.options = split(command.words[:at], row).options | parts.options
                 command.options |= {f"{name}={word.text}": "" for name, word in parts.given}
-                command.operands = [*subs, *parts.operands]
+                command.operands, command.whole = [*subs, *parts.operands], row.whole | found.whole
                 return found, parts
         return None
 

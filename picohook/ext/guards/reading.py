@@ -51,6 +51,8 @@ class Command:
     options: dict[str, str] = field(default_factory=dict)
     """Its options with their values, each short one alone."""
     operands: list[Word] = field(default_factory=list)
+    whole: frozenset[str] = frozenset()
+    """Long options that the program is known to have."""
 
     @property
     def line(self) -> str:

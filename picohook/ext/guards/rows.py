@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from .names import data, listed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from .reading import Command
     from .words import Word
@@ -60,16 +60,19 @@ class Choice:
         return (
             not self.options.isdisjoint(given)
             or any(
-                _means(one, name) and fnmatchcase(given[one], value) for name, value in self._values for one in given
+                _means(one, name, command.whole) and fnmatchcase(given[one], value)
+                for name, value in self._values
+                for one in given
             )
             or any(fact(command) for fact in self._facts)
             or any(fnmatchcase(word.text, glob) for glob in self.globs for word in operands)
         )
 
 
-def _means(given: str, option: str) -> bool:
+def _means(given: str, option: str, whole: frozenset[str]) -> bool:
     """Whether a given option is this one, perhaps cut short."""
-    return given == option or (len(given) > 3 and given[:2] == "--" and option.startswith(given))
+    is_cut = len(given) > 3 and given[:2] == "--" and given not in whole
+    return given == option or (is_cut and option.startswith(given))
 
 
 class Pattern:
@@ -117,6 +120,10 @@ class Row:
     name: str = ""
     values: str = ""
     long: Sequence[str] = ()
+    attached: str = ""
+    flags: str = ""
+    bare: Sequence[str] = ()
+    pairs: Sequence[str] = ()
     single: bool = False
     stop: int = 0
     ends: str = ""
@@ -141,10 +148,24 @@ class Row:
 
     def valued(self, name: str) -> str:
         """The whole name of a long option that takes a value; empty if this is none."""
-        if name in self.long:
-            return name
-        found = [one for one in self.long if one.startswith(name)] if len(name) > 2 and not self.single else []
-        return found[0] if len(found) == 1 else ""
+        if name in self.long or name in self.bare:
+            return name if name in self.long else ""
+        is_cut = len(name) > 2 and not self.single
+        found = [one for one in (*self.long, *self.bare) if one.startswith(name)] if is_cut else []
+        return found[0] if len(found) == 1 and found[0] in self.long else ""
+
+    @functools.cached_property
+    def whole(self) -> frozenset[str]:
+        """The long options that it is known to have. None of them is another one, cut short."""
+        return frozenset(f"--{one}" for one in (*self.long, *self.bare))
+
+    def strange(self, options: Iterable[str]) -> str:
+        """The first of these options that a program with all its options in the table does not have; empty if there is none."""
+        letters, names = self.values + self.flags + self.attached, ("--help", "--version", *self.whole)
+        others = (
+            [one for one in options if one[1] not in letters and not one.lstrip("-").isdigit()] if self.flags else []
+        )
+        return next((one for one in others if not any(name.startswith(one) for name in names)), "")
 
 
 @functools.cache
@@ -202,16 +223,18 @@ def split(words: Sequence[Word], row: Row) -> Split:
             name, equals, value = text.partition("=")
             bare = name.lstrip("-")
             full = row.valued(bare)
+            if full in row.pairs:
+                next(rest, None)
             attached = replace(word, text=value) if equals else None
             option(name.replace(bare, full or bare), attached or (next(rest, None) if full else None))
         else:
             letters = text if bundled else text[1:]
             for place, letter in enumerate(letters, 1):
-                if letter not in row.values:
+                if letter not in row.values + row.attached:
                     option(f"-{letter}")
                     continue
                 attached = replace(word, text=letters[place:]) if letters[place:] and not bundled else None
-                option(f"-{letter}", attached or next(rest, None))
+                option(f"-{letter}", attached or (next(rest, None) if letter in row.values else None))
                 if letter in row.ends:
                     operands.extend(rest)
                 if attached:

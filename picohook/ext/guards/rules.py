@@ -1,9 +1,9 @@
 """Rules: packs of them are TOML files, a person's own have the same form, and a reading is held against all.
 
-A rule's `run` has patterns of commands: `git push -f|--force !-n|--dry-run`. The program and its subcommand come first. Options
-may stand anywhere, in a bundle or shortened. `a|b` is one of both, and `!` none of these. Other words are globs, each
-of which one operand matches. A rule's `act`, `place` and `path` are about what a command does. `when` names a function of
-`predicates`.
+A rule's `run` has patterns of commands: `git push -f|--force !-n|--dry-run`. The program and its subcommand come first.
+Options may stand anywhere, in a bundle or shortened. `a|b` is one of both, and `!` none of these. Other words are globs,
+each of which one operand matches, or facts, such as `several` operands. A rule's `act`, `place` and `path` are about what a
+command does. `when` names a function of `predicates`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ...errors import PicohookError
 from . import predicates
 from .call import Call
 from .names import ALL
-from .rows import Pattern
+from .rows import FACTS, Pattern
 from .words import unknown
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class Run(Pattern):
             raise ValueError("a pattern begins with the name of a program")
         self.names = first.split("|")
         subs = [*itertools.takewhile(re.compile(r"[^-!*?\[:/+][^*?\[:/+]*").fullmatch, words)]
-        super().__init__(subs, words[len(subs) :], {})
+        super().__init__(subs, words[len(subs) :], FACTS)
 
     def is_about(self, name: str) -> bool:
         """Whether it is about programs of this name."""

@@ -169,6 +169,96 @@ def test_parallel_quotes_what_it_reads_so_an_unknown_name_is_no_text_to_run():
         assert decided(command)[0] == "ask", command
 
 
+def test_an_option_that_is_not_known_leaves_open_which_words_a_program_runs():
+    for command in [
+        "env -Q x ls",
+        "timeout -z 3 5 ls",
+        "nice -z 4 ls",
+        "xargs --bogus x ls",
+        "parallel --bogus x ls ::: a",
+        "flock --bogus x l ls",
+    ]:
+        assert decided(command) == ("ask", "undecided"), command
+    for command in [
+        "nice --10 ls",
+        "env -i A=1 ls",
+        "timeout --fore 5 ls",
+        "ls | xargs -i{} -P4 --max-lines=1 echo {}",
+        "parallel --halt now,fail=1 --tagstring x echo ::: a",
+        "strace -f -e trace=open -o out ls",
+        "docker run --rm --new-option x image ls",
+    ]:
+        assert decided(command) == ("continue", ""), command
+    for command in [
+        "echo / | xargs -J {} rm -rf {}",
+        "echo / | xargs -iX rm -rf X",
+        "echo / | xargs --max-lines rm -rf",
+        "echo / | xargs -R 5 -I% rm -rf %",
+        "stdbuf --output L rm -rf /",
+        "parallel --tagstring x rm -rf ::: /",
+        "script -q /dev/null rm -rf /",
+    ]:
+        assert decided(command)[0] == "deny", command
+
+
+def test_an_option_whose_name_begins_another_one_is_itself():
+    for command, decision in [
+        ("git switch --force main", "ask"),
+        ("uv export --extra test", "continue"),
+        ("curl --head http://169.254.169.254/", "deny"),
+        ("grep --color KEY .env", "ask"),
+        ("tar --checkpoint -xf a.tar -C /etc", "deny"),
+    ]:
+        assert decided(command)[0] == decision, command
+
+
+def test_find_deletes_from_where_it_begins_unless_each_alternative_has_a_name():
+    for command, decision in [
+        ("find -s / -delete", "deny"),
+        ("find -- / -delete", "deny"),
+        ("find -f / -delete", "ask"),
+        ("find ~ -name x -o -delete", "deny"),
+        ("find . -name '*.pyc' -o -name '*.pyo' -delete", "continue"),
+        ("find . -path ./a -prune -o -name '*.pyc' -exec rm {} +", "continue"),
+        ("find -type f -name '*.pyc' -delete", "continue"),
+    ]:
+        assert decided(command)[0] == decision, command
+
+
+def test_a_filter_of_a_document_is_no_file():
+    for command in [
+        *(
+            "jq .key a.json",
+            "jq --arg a b .key a.json",
+            "jq -n --arg a b .key",
+            "jaq .env a.json",
+            "yq eval .key a.yaml",
+            "yq -i .env a.yaml",
+        ),
+        *(
+            "gron a.json .key",
+            "dasel -f a.json .key",
+            "dasel select -f a.json .env",
+            "xq .key a.xml",
+            "fx a.json .key",
+            "htmlq .key",
+            "pup .env",
+        ),
+    ]:
+        assert decided(command) == ("continue", ""), command
+    for command in [
+        "jq . .env",
+        "jq --rawfile a .env .key",
+        "yq eval . .env",
+        "yq .key a.yaml .env",
+        "dasel -f .env .key",
+        "gron .env",
+    ]:
+        assert decided(command) == ("ask", "secrets.read-settings"), command
+    for command in ["yq -i .a=1 /etc/x.yaml", "dasel put -f /etc/x.yaml -v 1 .a"]:
+        assert decided(command) == ("deny", "shell.overwrite-system"), command
+
+
 def test_a_directory_is_judged_by_its_place():
     for command, decision in [
         ("rm -rf node_modules dist", "continue"),

@@ -67,6 +67,9 @@ def test_all_rows_are_read():
         ("python3 -m pip -x", {"-m": "pip"}, ["-x"]),
         ("chmod -x a", {}, ["-x", "a"]),
         ("git -- -x", {"--": ""}, ["-x"]),
+        ("xargs -i{} -l rm -x", {"-i": "{}", "-l": ""}, ["rm", "-x"]),
+        ("pip --pre x", {"--pre": ""}, ["x"]),
+        ("jq --rawfile a b .c", {"--rawfile": "b"}, [".c"]),
     ],
 )
 def test_words_are_told_apart(line, options, operands):
