@@ -10,7 +10,7 @@ from ..model.decisions import Outcome
 from ..model.payloads import Payload
 from ..model.trail import TrailEntry
 from ..wire import words
-from ..wire.text import cut
+from ..wire.text import shortened
 from . import output
 
 _SHOWN = 400
@@ -88,6 +88,4 @@ def _change(before: Any, after: Any, at: KeyPath) -> Iterator[str]:
 
 def shown(value: Any) -> str:
     """Returns a value as JSON, cut to a length that fits a line."""
-    text = json.dumps(value, ensure_ascii=False)
-    short = cut(text, _SHOWN)
-    return short if short == text else short + "…"
+    return shortened(json.dumps(value, ensure_ascii=False), _SHOWN)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from ..errors import ConfigError, Problem
 from ..wire.did_you_mean import nearest
-from ..wire.text import cut, escape
+from ..wire.text import cut, escape, shortened
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -77,8 +77,7 @@ def quoted(value: Any) -> str:
     if isinstance(value, list | tuple):
         return "a list"
     shown = json.dumps(cut(value, _SHOWN) if isinstance(value, str) else value, ensure_ascii=False, default=str)
-    short = cut(shown, 80)
-    return escape(short if short == shown else short + "…")
+    return escape(shortened(shown, 80))
 
 
 def meant(word: Any, known: Iterable[str]) -> str:

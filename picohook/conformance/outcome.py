@@ -8,7 +8,7 @@ from collections import Counter
 from math import isinf
 from typing import Any
 
-from ..wire.text import cut, escape
+from ..wire.text import escape, shortened
 
 SHOWN_OF_TEXT = 300
 """The most bytes of a message that are shown."""
@@ -57,8 +57,7 @@ def shown(value: Any) -> str:
         text = json.dumps(value, ensure_ascii=False, default=lambda data: data.decode("utf-8", "backslashreplace"))
     except RecursionError:
         text = "JSON that is nested too deeply to show"
-    short = cut(text, SHOWN_OF_TEXT)
-    return escape(short if short == text else short + "…")
+    return escape(shortened(text, SHOWN_OF_TEXT))
 
 
 def strictly(text: str) -> tuple[Any, list[str], list[str]]:

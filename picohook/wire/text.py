@@ -29,6 +29,12 @@ def cut(text: str, limit: int) -> str:
     return text if len(data) <= limit else data[:limit].decode("utf-8", "ignore")
 
 
+def shortened(text: str, limit: int) -> str:
+    """The same, with a mark where it was cut."""
+    short = cut(text, limit)
+    return short if short == text else short + "…"
+
+
 def show(data: bytes, limit: int = 200) -> str:
     """Any bytes as one readable line, cut to `limit` bytes."""
     text = escape(data[:limit].decode("utf-8", "backslashreplace"))

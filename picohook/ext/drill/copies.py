@@ -19,6 +19,7 @@ from pydantic import ValidationError
 from ...config import syntax
 from ...contain.syscalls import CLONE_NEWNS, libc
 from ...errors import PicohookError
+from ...wire.merge import merge_patch
 from ..vendors.dialects import rows, vendor_named
 from .agents import filled
 from .alone import recorder
@@ -60,9 +61,9 @@ class Copy:
         found = [path for pattern in self.agent.files for path in sorted(self.real.glob(pattern))]
         first, *_ = self.agent.files
         documents: dict[str, Any] = {first: {}} | {str(path.relative_to(self.real)): self._read(path) for path in found}
-        merge(documents, {first: filled({**self.agent.settings, **self.agent.servers}, url=url)})
+        documents = merge_patch(documents, {first: filled({**self.agent.settings, **self.agent.servers}, url=url)})
         if trusted:
-            merge(documents, filled(dict(self.agent.trust), project=str(self.project)))
+            documents = merge_patch(documents, filled(self.agent.trust, project=str(self.project)))
         state = documents[first].get("hooks", {}).get("state", {}) if self.agent.name == "codex" else {}
         if state:
             documents[first]["hooks"]["state"] = {
@@ -80,7 +81,8 @@ class Copy:
         recorders = self._known_to_codex(documents, program, environment)
         approved = {key for key, hook in own.items() if hook["trustStatus"] == "trusted"} & recorders.keys()
         for key in approved:
-            merge(documents[first], {"hooks": {"state": {key: {"trusted_hash": recorders[key]["currentHash"]}}}})
+            trust = {"hooks": {"state": {key: {"trusted_hash": recorders[key]["currentHash"]}}}}
+            documents = merge_patch(documents, {first: trust})
         self._put(documents)
 
     def _known_to_codex(
@@ -191,15 +193,6 @@ def directory_of(agent: Agent) -> Path:
     """The directory of the agent's own settings."""
     own, moved = Path(vendor_named(agent.name).shim.user_file).parts[1], os.environ.get(agent.home)
     return Path(moved or Path.home(), *((own,) if agent.above or not moved else ()))
-
-
-def merge(document: dict[str, Any], more: Mapping[str, Any]) -> None:
-    """Add settings to a document, table by table."""
-    for key, value in more.items():
-        if isinstance(value, dict) and isinstance(document.get(key), dict):
-            merge(document[key], value)
-        else:
-            document[key] = value
 
 
 def written(document: Any, path: Path) -> str:

@@ -7,12 +7,13 @@ import os
 import re
 from collections import Counter
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...journal.ledger import LONGEST_LINE
 from ...protocol.codec import decode_own
 from ...wire.regular_files import open_regular
-from .transcripts import AGENTS, Transcript, closed_to_us, files_of
+from .transcripts import AGENTS, Transcript, found_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -41,8 +42,11 @@ class History:
         self._since = since
         self._files = []
         for agent in agents:
-            self.unread.update(f"you may not read {path}" for path in closed_to_us(agent))
-            for path in files_of(agent):
+            files = AGENTS[agent].files
+            above = found_of(agent, {str(directory) for pattern in files for directory in Path(pattern).parents})
+            closed = (path for path in above if os.path.isdir(path) and not os.access(path, os.R_OK | os.X_OK))
+            self.unread.update(f"you may not read {path}" for path in closed)
+            for path in found_of(agent, files):
                 try:
                     found = os.stat(path)
                     if found.st_mtime >= since:

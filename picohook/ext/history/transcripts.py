@@ -54,19 +54,8 @@ class PastCall:
     """The beginning of the result."""
 
 
-def files_of(agent: str) -> list[str]:
-    """Returns all transcripts of an agent, each once."""
-    return list(_found(agent, AGENTS[agent].files))
-
-
-def closed_to_us(agent: str) -> list[str]:
-    """Returns the directories with transcripts of an agent that this user cannot read."""
-    above = {str(directory) for pattern in AGENTS[agent].files for directory in Path(pattern).parents}
-    return [path for path in _found(agent, above) if os.path.isdir(path) and not os.access(path, os.R_OK | os.X_OK)]
-
-
-def _found(agent: str, patterns: Iterable[str]) -> dict[str, None]:
-    """Returns what these patterns match in the agent's directories, each once."""
+def found_of(agent: str, patterns: Iterable[str]) -> Iterable[str]:
+    """Returns what these patterns match in the directories of an agent, each once."""
     form = AGENTS[agent]
     moved = os.environ.get(form.variable)
     return dict.fromkeys(

@@ -6,6 +6,7 @@ import fcntl
 import os
 import stat
 import time
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -169,35 +170,28 @@ def _answer(asked: Asked[Any]) -> dict[str, Any]:
 def open_record(path: str, beginning: bytes = BEGINNING, noun: str = "a record") -> int:
     """Returns a descriptor to write a record to, or another file with its own beginning. Only the owner may read the file.
 
-    Raises `PicohookError`.
+    Raises `PicohookError`, also unless only we write the file, and it is empty or begins as ours do: it is emptied.
     """
     special = os.path.exists(path) and not os.path.isfile(path)
     # A pipe is only written to: without a reader this is an error, and does not block the host's start for ever.
     flags = os.O_WRONLY if special else os.O_RDWR | os.O_CREAT
-    try:
-        descriptor = open_to_write(path, flags)
+    with ExitStack() as undo:
         try:
+            descriptor = open_to_write(path, flags)
+            undo.callback(os.close, descriptor)
             if stat.S_ISREG(os.fstat(descriptor).st_mode):
-                _require_own(path, descriptor, beginning, noun)
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if os.pread(descriptor, len(beginning), 0) not in {b"", beginning}:
+                    raise PicohookError(f"{escape(path)} exists, and is not {noun}: name another file")
                 os.fchmod(descriptor, 0o600)
                 os.ftruncate(descriptor, 0)
             os.set_blocking(descriptor, True)
-        except BaseException:
-            os.close(descriptor)
-            raise
-    except OSError as error:
-        raise PicohookError(f"{escape(path)} cannot be written: {error.strerror}") from None
+        except BlockingIOError:
+            raise PicohookError(f"{escape(path)} is being written by another host: name another file") from None
+        except OSError as error:
+            raise PicohookError(f"{escape(path)} cannot be written: {error.strerror}") from None
+        undo.pop_all()
     return descriptor
-
-
-def _require_own(path: str, descriptor: int, beginning: bytes, noun: str) -> None:
-    """Raise `PicohookError` unless only we write the file, and it is empty or begins as ours do: it will be emptied."""
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise PicohookError(f"{escape(path)} is being written by another host: name another file") from None
-    if os.pread(descriptor, len(beginning), 0) not in {b"", beginning}:
-        raise PicohookError(f"{escape(path)} exists, and is not {noun}: name another file")
 
 
 class RecordPart(Part):
@@ -211,15 +205,13 @@ class RecordPart(Part):
         self._recorder.wants_lines = host.parts.find(WirePart) is not None
 
 
-class WirePart(Part):
+class WirePart(Part, Listener):
     """Shows the raw lines of each process on stderr."""
 
-    def __init__(self, _: object) -> None:
-        self.listeners = [_RawLines()]
-
-
-class _RawLines(Listener):
     wants_lines = True
+
+    def __init__(self, _: object) -> None:
+        self.listeners = [self]
 
     def line(self, line: RawLine) -> None:
         from ...cli.output import show_line  # needs the extra `cli`

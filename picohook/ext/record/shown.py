@@ -22,7 +22,7 @@ import typer
 from ...cli import outcomes, output
 from ...errors import PicohookError
 from ...wire import words
-from ...wire.text import cut, escape
+from ...wire.text import escape, shortened
 from ..history.redact import redacted
 from .format import without_empty
 from .reader import editable
@@ -138,16 +138,10 @@ def about(chain: Chain) -> str:
     if "messages" in shown:
         shown["messages"] = shown["messages"][-1:]
     if "result" in params:
-        return _shortened(f"{params['tool']} → {outcomes.shown(params['result'].get('for_llm', ''))}", _ABOUT)
+        return shortened(f"{params['tool']} → {outcomes.shown(params['result'].get('for_llm', ''))}", _ABOUT)
     if "tool" in params:
-        return _shortened(f"{params['tool']} {outcomes.shown(params.get('arguments', {}))}", _ABOUT)
-    return _shortened(outcomes.shown(shown), _ABOUT)
-
-
-def _shortened(text: str, most: int) -> str:
-    """Returns at most this many bytes of a text, and a mark where it was cut."""
-    short = cut(text, most)
-    return short if short == text else short + "…"
+        return shortened(f"{params['tool']} {outcomes.shown(params.get('arguments', {}))}", _ABOUT)
+    return shortened(outcomes.shown(shown), _ABOUT)
 
 
 def joined(*parts: str) -> str:
@@ -201,7 +195,7 @@ class Shown:
 
 def _line(at: float | None, number: str, text: str, *, style: str = "") -> None:
     when = "" if at is None else f"{at:.3f} s"
-    output.line(f"{when:>11}  {number:<4} {_shortened(redacted(text), _ROW)}", style=style, cut=True)
+    output.line(f"{when:>11}  {number:<4} {shortened(redacted(text), _ROW)}", style=style, cut=True)
 
 
 def _time(seconds: float) -> str:
