@@ -69,12 +69,9 @@ def described(config: Config) -> dict[str, Any]:
     }
 
 
-_WITH_PROGRAM = {"command", "run", "python"}
-
-
 def program(spec: HookSpec) -> str | None:
     """Returns the program or module that a hook runs; None if it runs none. Raises `HookCrashedError` if it is missing."""
-    if spec.kind not in _WITH_PROGRAM:
+    if spec.kind not in {"command", "run", "python"}:
         return None
     if spec.python is None:
         return plan(spec, os.environ).argv[0]

@@ -1,20 +1,16 @@
 """Edits settings files of other programs. An edit replaces single values: all other text stays, and so do comments."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
 import re
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from ..config import syntax
 from ..errors import PicohookError
 from ..wire import written_files
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 _STRING = r'("(?:[^"\\]|\\.)*")'
 _LAST_COMMA = re.compile(_STRING + r"|,(?=\s*[}\]])", re.DOTALL)

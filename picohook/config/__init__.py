@@ -4,8 +4,6 @@ The native format is TOML, YAML or JSON. Extensions read the files of other syst
 mistake of a file. A file that was found, and not named by the user, runs nothing before it is trusted: see `trust`.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from .document import Config

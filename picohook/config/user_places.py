@@ -1,7 +1,5 @@
 """The directories of the user: the home directory, and the one for picohook's configuration."""
 
-from __future__ import annotations
-
 import os
 import pwd
 from pathlib import Path

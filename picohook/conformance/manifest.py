@@ -1,15 +1,11 @@
 """The requirements, read from the vector files."""
 
-from __future__ import annotations
-
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from typing import Any
 
 FORMAT = 1
 """The version of the vector files' own format."""

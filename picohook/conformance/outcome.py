@@ -1,7 +1,5 @@
 """The ends of a check: it returns if the requirement holds, and raises `Failed` or `Skipped` if not."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

@@ -1,7 +1,5 @@
 """The probe's standard input and output, byte by byte. Standard library only."""
 
-from __future__ import annotations
-
 import array
 import contextlib
 import fcntl

@@ -1,17 +1,13 @@
 """Remembers which pauses were used, so that none is used twice: not by another process, and not after a crash."""
 
-from __future__ import annotations
-
 import json
 import os
 import time
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Awaitable
+from typing import Any, Protocol
 
 from ..errors import PicohookError
 from ..wire import written_files
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable
 
 VERSION = 1
 

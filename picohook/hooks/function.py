@@ -172,7 +172,7 @@ class Functions:
             code = getattr(function, "__code__", None)  # as `inspect` finds, sooner
             if type(code) is CodeType and code.co_flags & _ASYNC:
                 result = await timed(function(*arguments), self._now, self._held)
-            elif _is_async(function):
+            elif any(map(inspect.iscoroutinefunction, (function, type(function).__call__))):
                 result = await timed(_awaited(function(*arguments)), self._now, self._held)
             else:
                 (result,) = await self._threads.run(function, *arguments)
@@ -202,7 +202,3 @@ class Functions:
 
 async def _awaited(work: Any) -> Any:
     return await work
-
-
-def _is_async(function: Callable[..., Any]) -> bool:
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)

@@ -4,8 +4,6 @@ A record has `number`, `time`, `method`, its contents, `previous` and `hash`: th
 JSON. Without a key, a program that can write the file can compute the hashes anew from any record on. With a key it cannot.
 """
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import hmac
@@ -13,18 +11,16 @@ import json
 import os
 import re
 import stat
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..errors import PicohookError
 from ..wire.regular_files import open_regular
 from ..wire.text import escape
 from ..wire.written_files import open_to_write
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
 
 FORMAT = 1
 """The version of the format. Each `host.start` names it; records before version 1 was named are of version 1."""

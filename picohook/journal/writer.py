@@ -1,7 +1,5 @@
 """Writes a file in a thread of its own, so that the host never waits for a disk."""
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import os

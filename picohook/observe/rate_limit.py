@@ -1,7 +1,5 @@
 """A limit on how often something may happen."""
 
-from __future__ import annotations
-
 
 class RateLimit:
     """Allows `count` events in a window of time. The first event after a window ends begins the next."""

@@ -4,14 +4,13 @@ Decoding is strict, because two lenient readers may read the same line different
 no lone surrogate, no duplicate key where it could matter, at most 200 levels. Integers stay exact.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re
+from collections.abc import Iterable
 from enum import Enum
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import UUID
 
 import jiter
@@ -20,9 +19,6 @@ import orjson
 from ..errors import EncodeError
 from ..wire import words
 from .messages import ABSENT, DuplicateKeys, InvalidLine, Message, Notification, Request, Response
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 _NOWHERE = DuplicateKeys.NOWHERE  # a member of an enum is slow to look up, and every line needs this one
 _RESPONSE_MEMBERS = frozenset({"jsonrpc", "id", "result", "error"})

@@ -1,15 +1,11 @@
 """The handshake: writes the first request to a hook, and reads the answer."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from ..wire import words
 from ..wire.text import cut, escape
 from .codec import encode
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 
 def hello_params(name: str, modes: Sequence[str]) -> bytes:

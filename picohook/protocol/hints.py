@@ -1,7 +1,5 @@
 """Advice for authors of hooks about the typical mistakes that bad lines show."""
 
-from __future__ import annotations
-
 PRETTY = "it prints JSON over several lines: print each message on one line"
 NO_JSON = "it prints text to standard output, which is for the protocol alone: print to standard error"
 TEXT_ID = "it sends the id back as a string: send it back as the number that it received"

@@ -1,17 +1,13 @@
 """The server's own requests and notifications, which it sends to a client on the client's connection."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import anyio
 
 from ..errors import HookCrashedError, HookError, HookRefusedError, HookTimeoutError
 from ..wire.text import show
 from .jsonrpc import notification
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 ASK, CANCEL = "ask", "cancel"
 """The methods of messages to a client: a request for a hook that it answers itself, and a notification."""

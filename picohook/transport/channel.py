@@ -304,7 +304,7 @@ class Channel:
     def _received(self, data: bytes) -> None:
         if self._ignoring or self._error is not None:
             if self._silence is not None:
-                self._silence.output_seen(data)
+                self._silence.output.settle(data)
             return
         ended: list[tuple[Promise, Any]] = []
         try:

@@ -28,23 +28,21 @@ class SilenceProbe:
     def __init__(self, reactor: Reactor, pipe: LinePipe) -> None:
         self._reactor = reactor
         self._pipe = pipe
-        self._output = reactor.waiter()
+        self.output = reactor.waiter()
+        """Settled with output of the process."""
         self._input_ended = False
-
-    def output_seen(self, data: bytes) -> None:
-        self._output.settle(data)
 
     def ended(self) -> bool:
         """Note that the process, or its output, has ended. Returns whether that is explained by the end of its input."""
         if self._input_ended:
-            self._output.settle(b"")
+            self.output.settle(b"")
         return self._input_ended
 
     async def reason(self) -> str:
         """The reason why the process was silent, with advice."""
         if await self._listen(LISTEN):
             return LATE
-        self._output = self._reactor.waiter()
+        self.output = self._reactor.waiter()
         self._input_ended = True
         self._pipe.close_write()
         written = await self._listen(LISTEN_AT_END)
@@ -57,6 +55,6 @@ class SilenceProbe:
     async def _listen(self, seconds: float) -> bytes | None:
         """Returns the first output; empty if the process ended without any, None if nothing happened in time."""
         try:
-            return bytes(await self._output.wait(self._reactor.now() + seconds))
+            return bytes(await self.output.wait(self._reactor.now() + seconds))
         except TimeoutError:
             return None

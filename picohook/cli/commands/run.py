@@ -21,7 +21,6 @@ from ..host import with_hooks
 from ..log import held
 
 app = App()
-_READ = 1 << 16
 
 
 @app.command()
@@ -111,7 +110,7 @@ async def _lines(descriptor: int) -> AsyncIterator[bytes]:
     while True:
         if may_wait:
             await anyio.wait_readable(descriptor)
-        data = os.read(descriptor, _READ)
+        data = os.read(descriptor, 1 << 16)
         if not data and not buffer.pending:
             return
         for line in buffer.feed(data or b"\n"):

@@ -21,7 +21,6 @@ from .findings import Finding, Level, about
 Examination: TypeAlias = Callable[[Layers], AsyncIterator[Finding]]
 """Yields findings about the configurations that may run."""
 
-_EXAMINATIONS = "picohook.doctor"
 _BEAT = 1.0
 """Seconds after which the event loop shows again that it runs."""
 _ROUND = 5.0
@@ -30,7 +29,7 @@ _ROUND = 5.0
 
 def examinations(context: typer.Context) -> list[Examination]:
     """Further examinations of `picohook doctor`. The functions of options add to it."""
-    found: list[Examination] = context.meta.setdefault(_EXAMINATIONS, [])
+    found: list[Examination] = context.meta.setdefault("picohook.doctor", [])
     return found
 
 

@@ -1,7 +1,5 @@
 """The audit log: questions to hooks and their answers, in a file in which every later change can be detected."""
 
-from __future__ import annotations
-
 from ...extension import Command, Extension, Keyword, Lazy
 
 extension = Extension(

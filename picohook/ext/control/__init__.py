@@ -1,7 +1,5 @@
 """The socket through which a running host is inspected and controlled."""
 
-from __future__ import annotations
-
 from ...extension import Command, Extension, Keyword, Lazy
 
 extension = Extension(

@@ -1,7 +1,5 @@
 """j-cli's configuration, and its contract with hooks."""
 
-from __future__ import annotations
-
 from ...extension import Dialect, Extension, Lazy
 
 extension = Extension(

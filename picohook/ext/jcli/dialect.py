@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 BASH_TIMEOUT, LLM_TIMEOUT, LLM_RETRY = 10.0, 30.0, 1
 
 _KNOWN = (*TOLD, *EVENTS)
-_NATIVE = frozenset({"hooks", "defaults", "foreign"})
 
 
 class JcliSpec(HookSpec):
@@ -64,7 +63,7 @@ class Definition(Settings):
 
 def is_meant(document: dict[str, Any], _path: Path) -> bool:
     """Whether a document has lists of hooks by j-cli's events, and no table of a native file."""
-    if not _NATIVE.isdisjoint(document):
+    if not document.keys().isdisjoint({"hooks", "defaults", "foreign"}):
         return False
     lists = [value for value in document.values() if isinstance(value, list)]
     looks_so = bool(lists) and all(isinstance(entry, dict) for entries in lists for entry in entries)

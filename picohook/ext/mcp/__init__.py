@@ -1,7 +1,5 @@
 """`picohook mcp`: hooks between any MCP client and any MCP server."""
 
-from __future__ import annotations
-
 from ...extension import Command, Extension, Lazy
 
 extension = Extension(

@@ -168,7 +168,10 @@ class Bridge:
                 continue  # a message that could not be read; whoever waits for it is told by a message of its own
             message = answer.message.model_dump(by_alias=True, mode="json", exclude_unset=True)
             if "method" not in message:
-                self._note_response(message)
+                identity, result = message.get("id"), message.get("result", {})
+                self._close(identity)
+                if identity == self._greeting and type(version := result.get("protocolVersion")) is str:
+                    self._version = encode_header_value(version)
             self._stream.send(line_of(message))
             if self._stream.unsent > UNSENT:
                 await self._stream.emptied()
@@ -197,12 +200,6 @@ class Bridge:
         if type(name) is str:
             headers[MCP_NAME_HEADER] = name
         return {name: encode_header_value(value) for name, value in headers.items()}
-
-    def _note_response(self, message: Message) -> None:
-        identity, result = message.get("id"), message.get("result", {})
-        self._close(identity)
-        if identity == self._greeting and type(version := result.get("protocolVersion")) is str:
-            self._version = encode_header_value(version)
 
     def _close(self, identity: Any) -> None:
         if type(identity) in {int, str} and identity in self._open:

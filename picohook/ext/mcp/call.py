@@ -59,7 +59,7 @@ class HeldCall(Held):
             raise RefusedLineError(why, asks=self.id)
         self._prefix = f"mcp__{shared.server}__"
         self._approver = shared.approver
-        self._hidden = shared.tools.why_hidden(params["name"])
+        self._hidden = shared.tools.hidden.get(params["name"])
         self._newer = VERSION in meta_of(params)
         self.call = ToolCall(
             meta=self._meta(),

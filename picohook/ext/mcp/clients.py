@@ -4,21 +4,16 @@ The configuration is JSON, with or without comments. An edit replaces the text o
 stay, and the version before is kept beside it.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil
 import sys
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from ...cli.settings_files import JsonText, Member, SettingsFile, decoded, understood
 from ...errors import PicohookError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from typing import Self
 
 BACKUP = ".before-picohook-mcp"
 TABLES = (

@@ -1,18 +1,13 @@
 """A remote MCP server: its URL, its headers, and the command that connects to it."""
 
-from __future__ import annotations
-
 import re
 import sys
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from ...errors import PicohookError
 from ...wire.extras import needs
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 HEADER = re.compile(r"([!#$%&'*+.^`|~\w-]+):\s*(.*\$\{\w+\}.*)", re.ASCII)
 VARIABLE = re.compile(r"\$\{(\w+)\}", re.ASCII)

@@ -62,7 +62,7 @@ class ToolList:
         self._pins = pins
         self._log = log
         self._saving = anyio.Lock()
-        self._hidden: dict[str, str] = {}
+        self.hidden: dict[str, str] = {}
         """The tools that the client does not see, and why it may not call them."""
         self._added: set[str] = set()
         """The tools that hooks added."""
@@ -72,10 +72,6 @@ class ToolList:
     def name_for_hooks(self, tool: str) -> str:
         """The name of a tool as hooks see it: their own name for a tool that they added."""
         return tool if tool in self._added else self._prefix + tool
-
-    def why_hidden(self, tool: str) -> str:
-        """The reason why the client may not call a tool; empty if it may."""
-        return self._hidden.get(tool, "")
 
     def context_of(self, tool: str) -> dict[str, Any]:
         """The context of a call: the tool's plain name, its server, and its annotations."""
@@ -93,8 +89,8 @@ class ToolList:
         self._added -= tools.keys()
         unchanged = await self._without_changed(tools)
         left = await self._as_hooks_leave(unchanged, last=result.get("nextCursor") is None)
-        self._hidden = {name: why for name, why in self._hidden.items() if name not in left}
-        self._hidden |= dict.fromkeys(unchanged.keys() - left.keys(), "hooks took it from the list of tools")
+        self.hidden = {name: why for name, why in self.hidden.items() if name not in left}
+        self.hidden |= dict.fromkeys(unchanged.keys() - left.keys(), "hooks took it from the list of tools")
         if left == tools:
             return line
         return result_line(response["id"], {**result, "tools": list(left.values())})
@@ -114,7 +110,7 @@ class ToolList:
             self._log.warning("a tool of an MCP server has changed", server=self._server, tool=name)
         if self._pins.changed == "warn":
             return tools
-        self._hidden |= dict.fromkeys(changed, "it has changed since it was pinned")
+        self.hidden |= dict.fromkeys(changed, "it has changed since it was pinned")
         return {name: tool for name, tool in tools.items() if name not in changed}
 
     async def _save(self) -> None:

@@ -1,7 +1,5 @@
 """NATS: a host's connection, and its calls. It needs the extra `nats`."""
 
-from __future__ import annotations
-
 from ...extension import Command, Extension, Lazy, Option
 
 extension = Extension(

@@ -1,7 +1,5 @@
 """Chooses the worker that a remote hook asks. Breaks the circuit: when no worker answers, the hook is not asked for a while."""
 
-from __future__ import annotations
-
 from .subjects import ANY
 
 FAILURES = 5

@@ -1,7 +1,5 @@
 """The error of a connection to NATS."""
 
-from __future__ import annotations
-
 from ...errors import PicohookError
 
 

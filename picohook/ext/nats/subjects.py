@@ -1,7 +1,5 @@
 """The subjects of messages over NATS. A name becomes one token of letters, digits, `_` and `-`."""
 
-from __future__ import annotations
-
 import math
 import re
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """Spans and metrics for OpenTelemetry."""
 
-from __future__ import annotations
-
 from ...extension import Extension, Keyword, Lazy
 
 extension = Extension(

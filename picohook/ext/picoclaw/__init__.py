@@ -1,7 +1,5 @@
 """PicoClaw's configuration."""
 
-from __future__ import annotations
-
 from typing import Literal, get_args
 
 from ...extension import Dialect, Extension, Keyword, Lazy

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 
     from ...config.document import Config
     from ...config.problems import Problems
-    from ...model.spec import HookSpec
 
 OLDEST: PicoClaw = "0.2.8"
 _SHOWN: dict[PicoClaw, str] = {
@@ -44,14 +43,13 @@ class PicoClawTable(Table):
 
     def apply(self, config: Config, problems: Problems) -> Config:
         del problems
-        hooks = tuple(self._for_version(spec, config) for spec in config.hooks)
+        hooks = tuple(
+            spec.model_copy(update=settings_of(self.version, spec.model_fields_set))
+            if config.key_paths[spec.name].startswith("hooks")
+            else spec  # of another table
+            for spec in config.hooks
+        )
         return replace(config, hooks=hooks)
 
     def about(self) -> tuple[Any, str]:
         return self.version, _SHOWN[self.version]
-
-    def _for_version(self, spec: HookSpec, config: Config) -> HookSpec:
-        """The hook with the settings of this version; one that another table has added stays as it is."""
-        if not config.key_paths[spec.name].startswith("hooks"):
-            return spec
-        return spec.model_copy(update=settings_of(self.version, spec.model_fields_set))

@@ -1,7 +1,5 @@
 """Metrics for Prometheus."""
 
-from __future__ import annotations
-
 from ...extension import Extension, Keyword, Lazy, Option
 
 extension = Extension(

@@ -1,7 +1,5 @@
 """Hooks that ask a model, and the model's endpoint."""
 
-from __future__ import annotations
-
 from ...extension import Extension, Keyword, Lazy
 
 extension = Extension(

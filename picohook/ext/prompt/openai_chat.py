@@ -8,18 +8,14 @@
 Needs the extra `openai`.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable
+from typing import Any
 
 from ...errors import PicohookError
 from ...protocol.codec import load
 from ...wire.extras import needs
 from ...wire.text import cut, escape
 from .model_prompt import ModelPrompt
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
 
 TIMEOUT = 60.0
 SHOWN_OF_ERROR = 200

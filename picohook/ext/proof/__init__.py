@@ -1,7 +1,5 @@
 """Proofs of life: harmful calls that hooks must deny."""
 
-from __future__ import annotations
-
 from ...extension import Extension, Keyword, Lazy
 
 extension = Extension(

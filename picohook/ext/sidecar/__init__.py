@@ -1,7 +1,5 @@
 """Serves a running host to other programs: the control socket, the sidecar and the metrics endpoint."""
 
-from __future__ import annotations
-
 from ...extension import Command, Extension, Lazy
 
 extension = Extension(

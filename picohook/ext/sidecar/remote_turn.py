@@ -143,7 +143,9 @@ class RemoteTurn(Turn):
         if outcome.stage == "before_llm" and outcome.action != words.RETRY:
             self.asked_with(outcome)
         if outcome.stage == "before_llm" and outcome.action in {words.CONTINUE, words.MODIFY}:
-            outcome = _with_its_notes(outcome)  # they belong to this request, and not to the next one
+            payload = outcome.payload.with_notes(outcome.notes)  # they belong to this request, and not to the next one
+            if payload is not outcome.payload:
+                outcome = replace(outcome, action=words.MODIFY, payload=payload)
         else:
             self.take(outcome)
         concluded = getattr(self, f"_concluded_{outcome.stage}", None)
@@ -219,8 +221,3 @@ class RemoteSession(Session):
 def _source(stage: Stage[Any]) -> str:
     what = stage.name.partition("_")[2]
     return "turn.llm.request" if what == "llm" else f"turn.{what}"
-
-
-def _with_its_notes(outcome: Outcome[Any]) -> Outcome[Any]:
-    payload = outcome.payload.with_notes(outcome.notes)
-    return outcome if payload is outcome.payload else replace(outcome, action=words.MODIFY, payload=payload)

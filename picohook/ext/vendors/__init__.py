@@ -1,7 +1,5 @@
 """The contracts of other systems with their hooks, as data and pure functions. A dialect is a folder."""
 
-from __future__ import annotations
-
 from ...extension import Command, Dialect, Extension, Lazy
 
 # For each vendor: its title, the hook files of a user, and those of a project.

@@ -1,17 +1,12 @@
 """Asks a handler at a URL: posts its input, and returns the answer."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
 import anyio
 
 from ...errors import HookCrashedError, HookReplyError, HookTimeoutError
 from ...wire.extras import needs
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 _VARIABLE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
 

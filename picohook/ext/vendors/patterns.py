@@ -3,17 +3,12 @@
 A pattern that cannot be read matches every text.
 """
 
-from __future__ import annotations
-
 import re
 import string
+from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 from ...model.expressions import EMPTY_CLASSES, Expression, Language
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 _LETTERS = set(string.ascii_letters) - set("bBcdDfknrsStuvwWxpP")
 """The letters that a backslash does not change in JavaScript."""

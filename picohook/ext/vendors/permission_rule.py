@@ -3,17 +3,13 @@
 A rule only saves runs of a handler. If it is unclear whether a rule matches, the handler runs.
 """
 
-from __future__ import annotations
-
 import os.path
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 from urllib.parse import urlsplit
 
 from .patterns import path_glob
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
 
 _RULE = re.compile(r"\s*([A-Za-z0-9_*-]+)\s*(?:\((.*)\))?\s*", re.DOTALL)
 _EDITS = frozenset({"Edit", "Write", "MultiEdit", "NotebookEdit"})

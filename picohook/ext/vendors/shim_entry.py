@@ -1,13 +1,8 @@
 """Recognises the entries that `picohook shim` writes into hook files of other systems. picohook itself never runs them."""
 
-from __future__ import annotations
-
 import os
 import shlex
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from collections.abc import Sequence
 
 CLIENTS = tuple(
     os.sep + os.path.join("picohook", *place, "shim", "client.py") for place in (("ext", "vendors"), ("serve",))

@@ -4,20 +4,16 @@ A hook file is written for its vendor's tools. Without this table, a guard of `B
 `shell`, and a guard of `file_path` would see nothing in a host's `path`.
 """
 
-from __future__ import annotations
-
 import json
 import os.path
 import tomllib
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from pydantic import Field
 
 from ...model.spec import Settings
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 
 class Tool(NamedTuple):

@@ -3,16 +3,12 @@
 A field of its JSON has a constant, or a word of `words.py` with a dollar sign.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Mapping
+from typing import Any, Literal
 
 from pydantic import Field, field_validator
 
 from ...model.spec import Settings
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 class Row(Settings):

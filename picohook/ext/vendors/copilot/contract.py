@@ -58,11 +58,6 @@ def _in_snake(fields: Mapping[str, Any]) -> dict[str, Any]:
     return {snake(name): _WORDS_IN_PASCAL.get(str(word), word) for name, word in fields.items()}
 
 
-def _pascal(event: str) -> str:
-    """The PascalCase name of an event."""
-    return _PASCAL.get(event, event[0].upper() + event[1:])
-
-
 def is_pascal(event: str) -> bool:
     """Whether this is the PascalCase name of an event."""
     return event[0].isupper()
@@ -101,7 +96,7 @@ class Copilot(Vendor):
                 differs["tool_input"] = "it has the fields of Copilot's tools, such as path and file_text"
             reads = {"hook_event_name": "$event", **_in_snake(reads)} if "why" not in row else {}
             more = {"matched": snake(row.get("matched", "")), "reads": reads, "unsupported": differs, "on_failure": ""}
-            events[_pascal(event)] = {**row, **more}
+            events[_PASCAL.get(event, event[0].upper() + event[1:])] = {**row, **more}
         return {**raw, "events": events}
 
     def claude_name(self, tool: str) -> str:

@@ -110,7 +110,9 @@ class Cursor(Vendor):
         for_user = shortened(text_field(printed, "user_message"))
         reason = shortened(follow_up or text_field(printed, "agent_message")) or for_user
         env = table(printed, "env") or {} if "env" in row.writes else {}
-        if not all(_is_variable(name, value) for name, value in env.items()):
+        if any(
+            type(value) is not str or not name or "=" in name or "\0" in name + value for name, value in env.items()
+        ):
             raise HookReplyError("`env` is not an object of texts")
         return HandlerAnswer(
             verdict="deny" if follow_up else verdict,  # type: ignore[arg-type] # one of the words
@@ -142,10 +144,6 @@ class Cursor(Vendor):
             return load(text)
         except ValueError:
             return {"content": [{"type": "text", "text": text}]}
-
-
-def _is_variable(name: str, value: Any) -> bool:
-    return isinstance(value, str) and bool(name) and "\0" not in name + value and "=" not in name
 
 
 VENDOR = Cursor

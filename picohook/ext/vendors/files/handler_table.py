@@ -1,15 +1,11 @@
 """The fields of a handler, and of a group of handlers, in a hook file."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any, Literal, Self
+from collections.abc import Mapping
+from typing import Any, Literal, Self
 
 from pydantic import ConfigDict, Field, model_validator
 
 from ....model.spec import Seconds, Settings
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 class HandlerTable(Settings):

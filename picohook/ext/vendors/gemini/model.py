@@ -62,7 +62,9 @@ def changed_request(
 
 
 def _edited(new: Any, messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    if not isinstance(new, list) or not all(_is_message(one) for one in new):
+    if not isinstance(new, list) or any(
+        not isinstance(one, dict) or not isinstance(one.get("content"), str | list) for one in new
+    ):
         raise HookReplyError("`llm_request.messages` is not a list of messages")
     made = [dict(one) for one in messages]
     indexes = _shown(messages)
@@ -75,10 +77,6 @@ def _edited(new: Any, messages: Sequence[Mapping[str, Any]]) -> list[dict[str, A
         for one in new[len(indexes) :]
     ]
     return made
-
-
-def _is_message(one: Any) -> bool:
-    return isinstance(one, dict) and isinstance(one.get("content"), str | list)
 
 
 def _with_text(content: Any, text: str) -> Any:
