@@ -74,23 +74,26 @@ class History:
         try:
             with open(open_regular(path)[0], "rb") as file:
                 self.counts["files"] += 1
-                read, is_part = file.read if path.endswith(".json") else file.readline, False
+                is_whole, is_part = path.endswith(".json"), False
+                read = file.read if is_whole else file.readline
                 for line in iter(partial(read, LONGEST_LINE), b""):
                     self.counts["bytes"] += len(line)
                     was_part, is_part = is_part, len(line) == LONGEST_LINE and not line.endswith(b"\n")
                     self.counts["damaged"] += is_part and not was_part
                     if not (is_part or was_part) and transcript.wants(line):
-                        yield from transcript.take(self._record(line))
+                        yield from transcript.take(self._record(line, is_whole=is_whole or line.endswith(b"\n")))
+                    if not (is_part or line.endswith(b"\n")):
+                        break  # the agent may be writing it, and goes on in its middle
         except OSError as error:
             self.unread[error.strerror or "unreadable"] += 1
         yield from transcript.open.values()  # they have no result
 
-    def _record(self, line: bytes) -> dict[str, Any]:
-        """Returns the record of a line; an empty one for a damaged line, which is counted."""
+    def _record(self, line: bytes, *, is_whole: bool) -> dict[str, Any]:
+        """Returns the record of a line; an empty one for a damaged line, which is counted if the line is whole."""
         value = None
         with contextlib.suppress(ValueError):
             value = decode_own(line.strip(b"\0\r\n ") or b"{}")
-        self.counts["damaged"] += value is None or b"\0" in line
+        self.counts["damaged"] += (value is None and is_whole) or b"\0" in line
         return value if isinstance(value, dict) else {}
 
 

@@ -229,6 +229,19 @@ def test_copilots_calls_are_the_models_and_not_the_programs_own(home):
     )
 
 
+def test_a_line_that_is_being_written_is_left_out_and_not_damaged(home):
+    first, second = (made.claude((number, "Bash", {}, False, "")) for number in "ab")
+    path = made.put(home / ".claude/projects/p/S1.jsonl", made.lines(*first) + made.lines(*second)[:60])
+
+    calls, past = read("claude")
+    with path.open("ab") as file:
+        file.write(made.lines(*second)[60:])
+    later, _ = read("claude")
+
+    assert ([*calls], past.counts["damaged"]) == (["a"], 0)
+    assert [*later] == ["a", "b"]
+
+
 def test_a_line_that_is_too_long_is_one_damaged_line(home, monkeypatch):
     monkeypatch.setattr(past_module, "LONGEST_LINE", 400)
     calls = made.lines(*made.claude(("a", "Bash", {}, False, "")), *made.claude(("b", "Bash", {}, False, "")))
