@@ -152,9 +152,7 @@ class Facts:
 
     def __init__(self, call: ToolCall, *, at_once: bool = False) -> None:
         """With `at_once`, methods raise `MayWaitError` where they would have to wait."""
-        self.tool = call.tool
-        self.meta = call.meta
-        self.arguments = call.arguments
+        self.call = call
         self.at_once = at_once
         cwd = (call.context or {}).get("cwd")
         self.cwd = cwd if isinstance(cwd, str) and os.path.isabs(cwd) else os.getcwd()
@@ -165,7 +163,7 @@ class Facts:
     @property
     def scopes(self) -> dict[str, str]:
         """The name of the call's session and agent, as far as it has them, and of its project, by scope."""
-        named = {"session": self.meta.session_key, "agent": self.meta.agent_id}
+        named = {"session": self.call.meta.session_key, "agent": self.call.meta.agent_id}
         return {**{scope: name for scope, name in named.items() if name}, "project": ""}
 
     @property
@@ -190,16 +188,16 @@ class Facts:
 
     def key(self, start: str, names: Sequence[str]) -> bytes:
         """What grants with this start are found by, if the arguments with these names may differ. Raises as `world` does."""
-        equal = {name: value for name, value in self.arguments.items() if name not in names}
+        equal = {name: value for name, value in self.call.arguments.items() if name not in names}
         text = encode_ordered((start, names, self.world, equal))
         return hashlib.blake2b(text, digest_size=16).digest()
 
     def fit(self, like: Mapping[str, Any]) -> bool:
         """Whether the arguments that may differ have these shapes."""
         for name, shape in like.items():
-            if name not in self.arguments:
+            if name not in self.call.arguments:
                 return False
-            if shape != ANYTHING and not self._has_shape(self.arguments[name], shape):
+            if shape != ANYTHING and not self._has_shape(self.call.arguments[name], shape):
                 return False
         return True
 
@@ -217,7 +215,7 @@ class Facts:
             return False
         rest = words[len(first) :]
         is_option = any(word[:1] in {"-", "+"} for word in rest)
-        return not rest or (not is_option and is_harmless(self.tool, self.arguments, value, self.cwd))
+        return not rest or (not is_option and is_harmless(self.call.tool, self.call.arguments, value, self.cwd))
 
     def _path(self, value: str) -> str:
         """A path without links; empty if tools may understand it in different ways."""
@@ -248,7 +246,7 @@ def _facts_of(call: Mapping[str, Any], about: Mapping[str, Any]) -> Facts:
 def offers(call: Mapping[str, Any], about: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     """The grants that a person may be offered for a waiting call, each with its text. The text says all that it is for."""
     facts = _facts_of(call, about)
-    arguments = facts.arguments
+    arguments = facts.call.arguments
     inert = dict.fromkeys(INERT & arguments.keys(), ANYTHING)
     likes: list[dict[str, Any]] = [inert]
     for name, value in arguments.items():
@@ -268,5 +266,6 @@ def offers(call: Mapping[str, Any], about: Mapping[str, Any]) -> list[tuple[str,
         except PicohookError:
             continue  # it could never answer
         equal = {name: value for name, value in arguments.items() if name not in like}
-        made.append((f"for this {scope}: {Grant('', '', scope, '', facts.tool, equal, like, 0, 0, '').shown}", grant))
+        shown = Grant("", "", scope, "", facts.call.tool, equal, like, 0, 0, "").shown
+        made.append((f"for this {scope}: {shown}", grant))
     return made

@@ -130,17 +130,17 @@ class GrantsPart(Part):
             self._seen = _Seen(version)
         seen, facts = self._seen, Facts(call, at_once=True)
         try:
-            return self._yes(self._find(facts, call, approvers, seen))
+            return self._yes(self._find(facts, approvers, seen))
         except MayWaitError:
-            return self._look(facts, call, approvers, seen)
+            return self._look(facts, approvers, seen)
 
-    async def _look(self, facts: Facts, call: ToolCall, approvers: Sequence[Hook], seen: _Seen) -> Approve | None:
+    async def _look(self, facts: Facts, approvers: Sequence[Hook], seen: _Seen) -> Approve | None:
         facts.at_once = False
-        return self._yes(await self._in_thread(self._find_and_use, facts, call, approvers, seen))
+        return self._yes(await self._in_thread(self._find_and_use, facts, approvers, seen))
 
-    def _find_and_use(self, facts: Facts, call: ToolCall, approvers: Sequence[Hook], seen: _Seen) -> Found:
+    def _find_and_use(self, facts: Facts, approvers: Sequence[Hook], seen: _Seen) -> Found:
         while True:
-            found = self._find(facts, call, approvers, seen)
+            found = self._find(facts, approvers, seen)
             counted = [grant.id for grant, _ in found if grant.left is not None]
             if not counted or self._store.use(counted):
                 return found
@@ -154,13 +154,13 @@ class GrantsPart(Part):
             return found[0][1]
         return Approve(reason="; ".join(yes.reason for _, yes in found))
 
-    def _find(self, facts: Facts, call: ToolCall, approvers: Sequence[Hook], seen: _Seen) -> Found:
+    def _find(self, facts: Facts, approvers: Sequence[Hook], seen: _Seen) -> Found:
         """A grant of each approver for the call; none if one of them has given none."""
-        found, now = [], time.time()
+        found, now, call = [], time.time(), facts.call
         for hook in approvers:
             spot = (hook, call.tool, call.meta.session_key, call.meta.agent_id)
             fits = None
-            for start, names in seen.known(facts, spot, self._forms, facts, hook, call):
+            for start, names in seen.known(facts, spot, self._forms, facts, hook):
                 key = facts.key(start, names)
                 for one in seen.known(facts, key, self._grants, key):
                     if one[0].given <= now < one[0].until and facts.fit(one[0].like):
@@ -172,10 +172,10 @@ class GrantsPart(Part):
             found.append(fits)
         return found
 
-    def _forms(self, facts: Facts, hook: Hook, call: ToolCall) -> list[tuple[str, list[str]]]:
+    def _forms(self, facts: Facts, hook: Hook) -> list[tuple[str, list[str]]]:
         """For each start of the keys of this hook's grants that may be for the call, the arguments that may differ."""
         mark, _ = self._marks.known(facts, hook, self._mark, hook)
-        starts = [_start(mark, hook, call, *place) for place in self._places(facts).items()] if mark else []
+        starts = [_start(mark, hook, facts.call, *place) for place in self._places(facts).items()] if mark else []
         return self._store.forms(starts)
 
     def _grants(self, key: bytes) -> Found:

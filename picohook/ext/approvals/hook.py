@@ -7,6 +7,7 @@ import os
 import sys
 import time
 from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -39,17 +40,17 @@ NOTIFIERS, NOTIFIED_WITHIN, SHOWN_TAIL = 4, 30.0, 400
 """The most notifiers of a hook that run at once, the seconds that each has, and the characters of its stderr in the log."""
 
 
+@dataclass(eq=False, slots=True)
 class _Place:
     """A call that waits for an answer, in the queue or on its way there."""
 
-    def __init__(self, waiting: Waiting, answer: Waiter) -> None:
-        self.waiting = waiting
-        self.answer = answer
-        """Gets the answer, or the error because of which there is none."""
-        self.is_in = anyio.Event()
-        """The call is in the queue."""
-        self.link = ""
-        """The address of this call on the page, if one is open."""
+    waiting: Waiting
+    answer: Waiter
+    """Gets the answer, or the error because of which there is none."""
+    is_in: anyio.Event = field(default_factory=anyio.Event)
+    """The call is in the queue."""
+    link: str = ""
+    """The address of this call on the page, if one is open."""
 
     def told(self) -> bytes:
         """The input of the notifier."""
