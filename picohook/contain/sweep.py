@@ -37,9 +37,9 @@ def kill_descendants(reap: Callable[[], object], but: Collection[int] = ()) -> i
             stopped |= new
             signal_each(new, found, _signal.SIGSTOP)
         searches = 0 if found else searches + 1  # one that forks and ends at once may be missed
+        signal_each(found, found, _signal.SIGKILL)
         if time.monotonic() > until or (but and searches == MOST_SEARCHES):
             return len(found)
-        signal_each(found, found, _signal.SIGKILL)
         time.sleep(PAUSE)
 
 

@@ -444,4 +444,4 @@ async def test_a_hook_that_is_a_host_itself_ends_with_all_of_its_own(tier, board
     async with Host([outer], timeouts=FAR) as host:
         lines = await strays.lines()
         await host.unmount("outer")
-        assert not any(line.alive for line in lines)
+        await all_dead(lines)
