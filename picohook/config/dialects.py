@@ -1,15 +1,10 @@
 """The dialects: how each system writes its configuration. The native one is the core's, and extensions have the others."""
 
-from __future__ import annotations
-
-from pathlib import PurePath
-from typing import TYPE_CHECKING, Any
+from pathlib import Path, PurePath
+from typing import Any
 
 from .. import extensions
 from ..extension import Dialect, Lazy
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 NATIVE_NAMES = ("picohook.toml", "picohook.yaml", "picohook.json")
 """The names of native files that are found."""

@@ -1,23 +1,18 @@
 """Reads a file that decides which programs run, and refuses one that other users could have written. Replaces files."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
 import stat
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 from ..wire import written_files
 from ..wire.did_you_mean import file_meant
 from ..wire.regular_files import open_regular, read_rest
+from ..wire.written_files import Place
 from .problems import Problems
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from ..wire.written_files import Place
 
 MOST_BYTES_OF_FILE = 1 << 20
 """The most bytes that a configuration may have."""

@@ -1,19 +1,13 @@
 """Checks on the table of one hook that its types cannot make."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any, get_args
+from collections.abc import Mapping
+from typing import Any, get_args
 
 from ..extensions import every
 from ..model.spec import KINDS, OF_SESSION, StageName
 from ..wire import words
 from ..wire.text import escape
-from .problems import meant, quoted
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from .problems import KeyPath, Problems
+from .problems import KeyPath, Problems, meant, quoted
 
 STAGES: tuple[StageName, ...] = get_args(StageName)
 EVENTS = frozenset(words.EVENT_KINDS) | frozenset(words.RUNTIME_KINDS) | words.EVERY_KIND

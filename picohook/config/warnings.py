@@ -1,21 +1,14 @@
 """Warnings: settings that are valid and have no effect."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
 
 from ..errors import Problem
 from ..model.expressions import ADVICE
-from ..model.spec import SYSTEM_SHARE
+from ..model.spec import SYSTEM_SHARE, HookSpec, Timeouts
 from ..model.stages import STAGES
 from ..wire.text import escape
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from ..model.spec import HookSpec, Timeouts
-    from .document import Config
+from .document import Config
 
 _EVENTS_WITH = {
     "tool": frozenset({"tool_exec_start", "tool_exec_end", "tool_exec_skipped"}),

@@ -4,27 +4,21 @@ Most of the time of a run is the start of processes. So a process plays the scri
 one is played again, as the first of another process: only this counts.
 """
 
-from __future__ import annotations
-
 import shlex
 from collections import deque
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..errors import PicohookError
+from ..protocol.raw_line import RawLine
 from .answer_checks import Expectations
 from .line_checks import LINE_CHECKS, LONGEST_LINE, Output
-from .manifest import load
+from .manifest import Manifest, Requirement, load
 from .outcome import Failed, Skipped
 from .process import HookProcess
 from .report import FAIL, PASS, SKIP, Report, Result, counted_once
 from .script import Conversation
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-
-    from ..protocol.raw_line import RawLine
-    from .manifest import Manifest, Requirement
 
 TIMEOUT = 5.0
 """Seconds for an answer."""

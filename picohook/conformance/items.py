@@ -1,23 +1,16 @@
 """The tests that the pytest plugin adds: one for each requirement."""
 
-from __future__ import annotations
-
 import shlex
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import Any
 
 import pytest
 
 from ..errors import PicohookError
 from ..model.stages import STAGES
 from .hook import expectations_of, run
-from .manifest import MUST, load
-from .report import FAIL, SKIP
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from .manifest import Requirement
-    from .report import Report
+from .manifest import MUST, Requirement, load
+from .report import FAIL, SKIP, Report
 
 
 class Conformance:

@@ -4,24 +4,18 @@ It checks every incoming line. It answers the tool calls in `vectors/host.json` 
 what the host did with the answer. It lets everything else pass.
 """
 
-from __future__ import annotations
-
 import json
 import signal
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from ..errors import PicohookError
 from ..wire import words
-from .manifest import filled, load
+from .manifest import Requirement, filled, load
 from .outcome import difference, has_half_pair, shown, strictly
 from .probe_streams import Streams
 from .report import FAIL, PASS, SKIP, UNTRIED, Report, Result, save
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from .manifest import Requirement
 
 UNTIL_FULL = 20.0
 """Seconds that a host gets to fill a pipe, if it has enough to send."""

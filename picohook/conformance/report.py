@@ -1,20 +1,14 @@
 """The results of a run, as JSON and as JUnit's XML. Standard library only."""
 
-from __future__ import annotations
-
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from xml.etree import ElementTree as ET
 
 from ..wire.text import escape
 from ..wire.written_files import place
-from .manifest import LEVELS, MUST
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from .manifest import Manifest, Requirement
+from .manifest import LEVELS, MUST, Manifest, Requirement
 
 PASS, FAIL, SKIP, UNTRIED = "pass", "fail", "skip", "untried"
 FORMAT = 1

@@ -5,24 +5,17 @@ nothing. Any other program may find files by a name, a module's path, or a conve
 has to name the files in `trust`. Files that those files import or start are not looked at.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import re
 import shlex
 import shutil
+from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING
 
-from ..model.spec import python_file
+from ..model.spec import HookSpec, python_file
 from ..process.environment import search_path
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from ..model.spec import HookSpec
 
 MOST_FILES = 1000
 MOST_BYTES = 64 << 20

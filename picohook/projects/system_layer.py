@@ -4,27 +4,21 @@ They are in `/etc/picohook`, and in the directory that `PICOHOOK_SYSTEM_CONFIG` 
 change them, the files that their hooks run, and the directories above. So no user and no environment can switch them off.
 """
 
-from __future__ import annotations
-
 import os
 import stat
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..config.dialects import NATIVE_NAMES
+from ..config.document import Config
 from ..config.load import load
 from ..config.problems import Problems
 from ..errors import Problem
-from ..model.spec import OnFailure
+from ..model.spec import HookSpec, OnFailure
 from ..wire.text import escape
 from . import hook_files
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from ..config.document import Config
-    from ..model.spec import HookSpec
 
 PLACE = Path("/etc/picohook")
 VARIABLE = "PICOHOOK_SYSTEM_CONFIG"

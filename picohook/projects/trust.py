@@ -4,30 +4,23 @@ Trust covers the bytes of the configuration, and of each project file that a hoo
 import are not covered. A hook whose command does not show which files it runs (`hook_files`) cannot be trusted.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import stat
 import time
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ..config import dialects, files
+from ..config.document import Config
 from ..config.problems import Problems, quoted
 from ..errors import ConfigError, Problem, TrustError
+from ..model.spec import HookSpec
 from ..process.plan import ChangedError
-from ..wire.regular_files import changed_at, identity, open_regular, too_large
+from ..wire.regular_files import Identity, changed_at, identity, open_regular, too_large
 from ..wire.text import escape
 from . import hook_files, trust_store
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from ..config.document import Config
-    from ..model.spec import HookSpec
-    from ..wire.regular_files import Identity
-    from .trust_store import Digests
+from .trust_store import Digests
 
 _READ_FIRST = "read it and the programs it names, then: picohook trust"
 

@@ -4,21 +4,17 @@ Version 2 is `{"version": 2, "trusted": {CONFIGURATION: {FILE: DIGEST}}}`. Versi
 be read, and the next write makes it version 2.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 from ..config import files, user_places
 from ..config.problems import Problems
 from ..errors import ConfigError, Problem, TrustError
 from ..wire.text import escape
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 VERSION = 2
 MOST_BYTES_OF_STORE = 16 << 20

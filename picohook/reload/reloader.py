@@ -131,7 +131,8 @@ class Reloader:
         before = {name: self._configured[name].fingerprint for name in self._running()}
         kept = [name for name, one in fingerprints.items() if name in before and before[name] == one]
         new = [name for name in fingerprints if name not in kept]
-        waiting = {name for name in new if self._has_to_wait(wanted[name])}
+        alive = {name: [one.hook.spec.overlap for one in self._mounted.alive(name)] for name in new}
+        waiting = {name for name in new if alive[name] and not (wanted[name].spec.overlap and all(alive[name]))}
         starting: dict[str, Mounted] = {}
         try:
             for name in new:
@@ -249,10 +250,6 @@ class Reloader:
             )
         in_order([*others, *wanted.values()])
         self._mounted.require_usable(wanted.values())
-
-    def _has_to_wait(self, hook: Hook) -> bool:
-        alive = self._mounted.alive(hook.name)
-        return any(not (hook.spec.overlap and one.hook.spec.overlap) for one in alive)
 
 
 async def _failure(hook: Hook) -> str | None:

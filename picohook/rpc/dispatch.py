@@ -4,23 +4,18 @@ One table of methods feeds both dispatchers. `Dispatcher` looks the method up it
 `LibraryDispatcher` uses jsonrpcserver, except for methods for which that takes too long.
 """
 
-from __future__ import annotations
-
 import functools
 import warnings
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from ..errors import ConfigError
 from ..wire.did_you_mean import nearest
 from .jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, RpcError
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
 
 M = TypeVar("M", bound=BaseModel)
 Call: TypeAlias = Callable[[], Awaitable[Any]]

@@ -1,9 +1,7 @@
 """JSON-RPC 2.0: error codes, the check of a request, and the lines of responses and notifications. Pure."""
 
-from __future__ import annotations
-
 import json
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from ..protocol.codec import encode
 
@@ -46,7 +44,7 @@ class RpcError(Exception):
         self.data = data
 
     @classmethod
-    def because(cls, code: int, why: str, data: Any = None) -> RpcError:
+    def because(cls, code: int, why: str, data: Any = None) -> Self:
         """Returns an error with the standard message of its code, and the reason."""
         return cls(code, f"{ERRORS[code]}: {why}", data)
 

@@ -1,26 +1,19 @@
 """PicoClaw's own JSON configuration. Only its `hooks` are read."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any
+from pathlib import Path
+from typing import Annotated, Any
 
 from pydantic import Field, ValidationError
 
 from ...config.checks import explain, validate
+from ...config.document import Config
 from ...config.hook_checks import EVENTS, check_given, check_hook
-from ...config.problems import dotted, meant, quoted
-from ...model.spec import Globs, HookSpec, Settings, Timeouts, WholeModeSpec
+from ...config.problems import KeyPath, Problems, dotted, meant, quoted
+from ...model.spec import Globs, HookSpec, Settings, StageName, Timeouts, WholeModeSpec
 from ...wire import words
+from . import PicoClaw
 from .table import OLDEST, PicoClawTable, settings_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from ...config.document import Config
-    from ...config.problems import KeyPath, Problems
-    from ...model.spec import StageName
-    from . import PicoClaw
 
 _SECTIONS = ("enabled", "defaults", "builtins", "processes")
 

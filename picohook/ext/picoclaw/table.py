@@ -1,18 +1,13 @@
 """`picoclaw = "0.2.9"`: hooks that were written for a version of PicoClaw."""
 
-from __future__ import annotations
-
+from collections.abc import Collection
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
+from ...config.document import Config
+from ...config.problems import Problems
 from ...config.table import Table
-from . import PicoClaw  # noqa: TC001 - pydantic reads it at run time
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from ...config.document import Config
-    from ...config.problems import Problems
+from . import PicoClaw
 
 OLDEST: PicoClaw = "0.2.8"
 _SHOWN: dict[PicoClaw, str] = {

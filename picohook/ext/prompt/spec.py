@@ -1,16 +1,11 @@
 """The settings of a prompt hook."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import Field
 
 from ...extension import Lazy
-from ...model.spec import HookSpec, Seconds, Text
-
-if TYPE_CHECKING:
-    from ...model.spec import Service
+from ...model.spec import HookSpec, Seconds, Service, Text
 
 HOOK: Lazy[Any] = Lazy("picohook.ext.prompt.hook:PromptHook")
 TIMEOUT = 30.0

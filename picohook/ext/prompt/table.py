@@ -1,22 +1,16 @@
 """The table `[model]`: the model that prompt hooks ask."""
 
-from __future__ import annotations
-
 import re
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from pydantic import Field, JsonValue, field_validator
 
+from ...config.document import Config
+from ...config.problems import Problems
 from ...config.table import Consent, Table
-from ...model.spec import Seconds  # noqa: TC001 - pydantic reads it at run time
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from ...config.document import Config
-    from ...config.problems import Problems
+from ...model.spec import Seconds
 
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 

@@ -1,17 +1,11 @@
 """The sidecar's methods: the stages, events, sessions and turns, and those of the control socket."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from ....rpc.dispatch import Method, Params
 from ...control.control import CONTROL_METHODS
+from .context import SidecarContext
 from .sessions import SESSION_METHODS
 from .stages import STAGE_METHODS
 from .tool_calls import TOOL_METHODS
-
-if TYPE_CHECKING:
-    from .context import SidecarContext
 
 
 async def _shutdown(context: SidecarContext, _: Params) -> bool:

@@ -1,31 +1,25 @@
 """The sidecar's methods for sessions, for their turns, and for the hooks that a client answers in them."""
 
-from __future__ import annotations
-
 import uuid
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import anyio
 from pydantic import Field
 
 from ....errors import HookTimeoutError
-from ....hooks.base import Hook
-from ....model.filters import Filter  # noqa: TC001 - pydantic reads it at run time
+from ....hooks.base import Hook, Question
+from ....model.decisions import Decision
+from ....model.filters import Filter
 from ....model.replies import read_decision
 from ....model.spec import OF_SESSION, HookSpec, Seconds, StageName
 from ....protocol.codec import encode
 from ....rpc.dispatch import Method, Params
 from ....rpc.jsonrpc import INVALID_PARAMS, REFUSED, TAKEN, RpcError
+from ....rpc.outgoing import OutgoingRequests
 from ....wire.text import escape, show
 from ..remote_turn import RemoteSession, RemoteTurn
-from .context import require_room
+from .context import SidecarContext, require_room
 from .stages import outcome_json
-
-if TYPE_CHECKING:
-    from ....hooks.base import Question
-    from ....model.decisions import Decision
-    from ....rpc.outgoing import OutgoingRequests
-    from .context import SidecarContext
 
 MAX_HOOKS = 64
 """The most hooks of the client's own that one session may have."""
