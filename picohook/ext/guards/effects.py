@@ -93,9 +93,7 @@ class Effects:
         command = self.command
         for operator, _, word in command.redirects:
             text = word.text
-            if operator in {"<<<", ">&-", "<&-", "<&"} or (
-                operator == ">&" and (text.rstrip("-").isdigit() or text == "-")
-            ):
+            if operator in {"<<<", ">&-", "<&-", "<&"} or (operator == ">&" and re.fullmatch(r"\d*-?", text)):
                 continue
             if found := _NET_PATH.fullmatch(text[:2] + text[2:].replace("//", "/")):
                 self.host("connect", found[1], "socket")

@@ -295,14 +295,9 @@ class Expander:
                 raise UnreadableError("a part of it is not read")
             start, text.at, part = text.at, found.end(), found.lastgroup
             raw = found[part].decode() if part else ""
-            if (
-                part == "name"
-                and scope.positional is None
-                and raw in {"$@", "$*"}
-                and text.data[text.at :][:1].isalnum()
-            ):
-                raise UnreadableError("a variable may be empty")
             if part == "name":
+                if scope.positional is None and raw in {"$@", "$*"} and text.data[text.at : text.at + 1].isalnum():
+                    raise UnreadableError("a variable may be empty")
                 out.append(self._value(raw[1:].strip("{}"), scope, quoted=quoted))
             elif part == "node":
                 out.append(self._nested(text, start, scope, quoted=quoted))

@@ -47,27 +47,18 @@ class GuardsHook(Hook):
         call, session = question.shared.payload, question.shared.payload.meta.session_key
         agent = dialogue.CURRENT.get()
         kind = call.tool_kind or tools.annotated(call.context or {})
-        judge = partial(self._judge.judge, written=partial(self._memory.text, session), kind=kind)
+        written = partial(self._memory.text, session)
+        judge = partial(self._judge.judge, call.tool, call.arguments, self._place(call, agent), written, kind=kind)
         with question.time_limit():
-            verdict = await anyio.to_thread.run_sync(
-                judge,
-                call.tool,
-                call.arguments,
-                self._place(call, agent),
-                limiter=self._threads,
-                abandon_on_cancel=True,
-            )
+            verdict = await anyio.to_thread.run_sync(judge, limiter=self._threads, abandon_on_cancel=True)
         if verdict.decision != "deny":
             self._memory.note(session, verdict.reading.written)
         return self._decision(verdict, call, agent)
 
     def _place(self, call: ToolCall, agent: dialogue.Dialogue | None) -> Place:
         """Where the call is made: as its context or the agent says, else in the host's own directory."""
-        told: dict[str, Any] = call.context or {}
-        cwd, project = (
-            path if isinstance(path, str) and os.path.isabs(path) else None
-            for path in (told.get("cwd"), told.get("project"))
-        )
+        told: list[Any] = [(call.context or {}).get(name) for name in ("cwd", "project")]
+        cwd, project = (path if isinstance(path, str) and os.path.isabs(path) else None for path in told)
         usual = agent.cwd if agent else os.getcwd()
         return Place(cwd or usual, project or self._project)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal
 
 from . import rules, tools
 from .call import Place
@@ -14,7 +14,7 @@ from .memory import CallFiles
 from .names import ALL, USUAL
 from .places import Places
 from .predicates import cases
-from .programs import started
+from .programs import Started
 from .reader import Reader
 from .reading import Reading
 from .rules import ANY, SEVERITIES, GuardError, Rule, is_allowed
@@ -38,8 +38,6 @@ _UNDECIDED = Rule(
 )
 """What stands for a rule where a call cannot be read."""
 Ruling = Literal["deny", "ask", "continue"]
-Written: TypeAlias = "Callable[[str], str | None]"
-"""Returns the text of a file that the session of a call wrote; None if it wrote no such file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +96,7 @@ class Judge:
         tool: str,
         arguments: Mapping[str, Any],
         place: Place | None = None,
-        written: Written | None = None,
+        written: Callable[[str], str | None] | None = None,
         *,
         kind: str | None = None,
     ) -> Verdict:
@@ -110,7 +108,7 @@ class Judge:
         places = Places(place.cwd or "/", place.project, place.home or self.home)
         told = kind if kind and tools.server_of(tool) in self._trusted else ""
         try:
-            reader = Reader(reading, CallFiles(places, reading.written, written), started)
+            reader = Reader(reading, CallFiles(places, reading.written, written), Started)
             tools.read(tool, arguments, reader, Scope((place.cwd or "/",)), told=told)
         except RecursionError:
             reading.doubt("The call is too deep to be read.")
@@ -133,13 +131,11 @@ class Judge:
 
     def _about(self, case: Case) -> list[Rule]:
         """The rules that are about a command or an act, and count."""
-        likely = self._likely(case.command.name, case.act.kind if case.act else "")
-        about = [rule for rule, pattern in likely if pattern.holds(case.command) and rule.holds(case)]
-        return [rule for rule in about if not self._permits(rule, case)]
-
-    def _permits(self, rule: Rule, case: Case) -> bool:
-        never = rule.pack == "self" or (case.act is not None and case.act.detail == "redirect")
-        return not never and self._is_allowed(case.command)
+        command, act = case.command, case.act
+        likely = self._likely(command.name, act.kind if act else "")
+        allowed = self._is_allowed(command) and (act is None or act.detail != "redirect")
+        counting = [one for one in likely if one[0].pack == "self"] if allowed else likely
+        return [rule for rule, pattern in counting if pattern.holds(command) and rule.holds(case)]
 
     def _candidates(self, name: str, kind: str) -> list[tuple[Rule, Run]]:
         """The rules that may be about such an act of a program, or about the program, each with its patterns for that."""
@@ -153,7 +149,7 @@ class Judge:
 def _allowed(line: str, home: str) -> list[Command]:
     """The commands of a line. Raises `GuardError` if it is no plain command."""
     reading = Reading()
-    Reader(reading, CallFiles(Places("/", "/", home), {}), started).read(line, Scope(("/",)))
+    Reader(reading, CallFiles(Places("/", "/", home), {}), Started).read(line, Scope(("/",)))
     commands = reading.commands
     odd = reading.doubts or any(one.redirects or not one.name for one in commands)
     if odd or [one.wraps for one in commands].count(False) != 1:

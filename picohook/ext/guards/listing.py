@@ -49,15 +49,12 @@ def _found(texts: list[str]) -> list[Word]:
     starts = [*itertools.takewhile(lambda text: text[:1] not in {"-", "(", "!", ","}, texts)]
     tests = texts[len(starts) :]
     names = [value for test, value in itertools.pairwise(tests) if test in {"-name", "-iname"}]
+    groups = [{*group} for is_or, group in itertools.groupby(tests, {"-o", "-or"}.__contains__) if not is_or]
+    are_named = all({"-name", "-iname", "-prune"} & group for group in groups)  # not so in `-name x -o -delete`
     starts = starts or ["." if not tests or tests[0] in _TESTS or tests[0][:1] != "-" else UNKNOWN]
     if "-empty" in texts:
         return [Word(UNKNOWN)] if any(map(unknown, starts)) else [_in(start, "__pycache__/empty") for start in starts]
-    if (
-        names
-        and not {"!", "-not", ","} & set(texts)
-        and _each_is_named(tests)
-        and all(name.strip("*?.") for name in names)
-    ):
+    if names and not {"!", "-not", ","} & set(texts) and are_named and all(name.strip("*?.") for name in names):
         return [_in(start, name, glob=True) for start in starts for name in names]
     return [Word(start) for start in starts]
 
@@ -67,9 +64,3 @@ def filled(word: Word, found: Word, mark: str = "{}") -> Word:
     if mark not in word.text:
         return word
     return Word(word.text.replace(mark, found.text), found.glob or word.glob, found.inside)
-
-
-def _each_is_named(tests: list[str]) -> bool:
-    """Whether each alternative of the tests has a name of its own, or only says where not to look: not `-name x -o -delete`."""
-    groups = [list(group) for is_or, group in itertools.groupby(tests, {"-o", "-or"}.__contains__) if not is_or]
-    return all({"-name", "-iname", "-prune"} & {*group} for group in groups)

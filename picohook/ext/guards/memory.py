@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from typing import TYPE_CHECKING
 
 from ...wire.regular_files import read_regular
@@ -24,21 +23,19 @@ class Memory:
     """The files that sessions have written."""
 
     def __init__(self) -> None:
-        self._sessions: OrderedDict[str, OrderedDict[str, str]] = OrderedDict()
+        self._sessions: dict[str, dict[str, str]] = {}
 
     def note(self, session: str, written: dict[str, str]) -> None:
         """A call of this session writes these files."""
         if not written:
             return
-        files = self._sessions.setdefault(session, OrderedDict())
-        self._sessions.move_to_end(session)
-        for path, text in written.items():
-            files[path] = text if len(text) <= MOST_BYTES else UNKNOWN
-            files.move_to_end(path)
+        kept = {path: text for path, text in self._sessions.pop(session, {}).items() if path not in written}
+        new = {path: text if len(text) <= MOST_BYTES else UNKNOWN for path, text in written.items()}
+        files = self._sessions[session] = kept | new
         while len(files) > MOST_FILES or sum(map(len, files.values())) > 4 * MOST_BYTES:
-            files.popitem(last=False)
+            del files[next(iter(files))]
         if len(self._sessions) > MOST_SESSIONS:
-            self._sessions.popitem(last=False)
+            del self._sessions[next(iter(self._sessions))]
 
     def forget(self, session: str) -> None:
         """The session has ended."""
@@ -46,8 +43,8 @@ class Memory:
 
     def text(self, session: str, path: str) -> str | None:
         """The text of a file that this session wrote, as it is now; None if it wrote no such file, or no text."""
-        files = self._sessions.get(session)
-        if files is None or path not in files:
+        files = self._sessions.get(session, {})
+        if path not in files:
             return None
         try:
             data = read_regular(path, MOST_BYTES)

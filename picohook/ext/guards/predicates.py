@@ -111,14 +111,12 @@ def loses_work(case: Case) -> bool:
     operands = case.operands[1:]
     if case.given("-b", "-B", "--orphan", "--track", "-t"):
         return False
-    if case.given("--pathspec-from-file"):
-        restores = True
-    elif case.given("--"):
+    if case.given("--"):
         restores = case.command.words[-1].text != "--"  # `git checkout NAME --` names a branch
     else:
         several = len(operands) > 1 and operands[0] not in {"origin", "upstream"}
         restores = several or any(map(_IS["path"].fullmatch, operands))
-    return restores and unclean(case)
+    return (restores or case.given("--pathspec-from-file")) and unclean(case)
 
 
 def leaves(case: Case) -> bool:

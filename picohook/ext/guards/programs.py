@@ -39,11 +39,6 @@ _PATCH = re.compile(
 _ENDINGS: dict[str, str] = data("lists")["endings"]
 
 
-def started(reader: Reader, command: Command, scope: Scope) -> None:
-    """A command starts: note what it does, and read what it runs."""
-    Started(reader, command, scope).follow()
-
-
 class Started(Effects):
     """A command that has started: what it does is noted, and what it runs is read."""
 
@@ -85,9 +80,7 @@ class Started(Effects):
             if (asks and step.kind not in RUNS) or not step.holds(self.command):
                 continue
             if strange and step.kind in {"run", "line", "arguments"}:
-                self.reading.doubt(
-                    f"It is not known what `{strange}` means for `{row.name}`, which runs other words.", self.command
-                )
+                self.reading.doubt(f"It is not known which words `{row.name}` runs with `{strange}`.", self.command)
             getattr(self, step.method, self._on_files)(step, self._chosen(step))
 
     def _subcommand(self, row: Row) -> tuple[Row, Split] | None:
@@ -129,10 +122,9 @@ class Started(Effects):
     def _option(self, names: frozenset[str]) -> str:
         return next((word.text for name, word in self.given if name in names), "")
 
-    def _target(self) -> list[Word]:
+    def target(self) -> list[Word]:
         """What an option names as the place for files that are copied."""
-        named = self._option(names_in(self.row.target))
-        return [Word(named)] if named else []
+        return [Word(named) for named in [self._option(names_in(self.row.target))] if named]
 
     # What it does, by the kinds of steps.
 
@@ -378,8 +370,8 @@ _CHOICES: dict[str, Callable[[Started, list[Word]], Iterable[Word]]] = {
     "operands": lambda _, operands: operands,
     "first": lambda _, operands: operands[:1],
     "rest": lambda _, operands: operands[1:],
-    "sources": lambda started, operands: operands if started._target() else operands[:-1],
-    "target": lambda started, operands: started._target() or operands[1:][-1:],
+    "sources": lambda started, operands: operands if started.target() else operands[:-1],
+    "target": lambda started, operands: started.target() or operands[1:][-1:],
     "words": lambda started, _: started.command.words[1:],
     "options": lambda started, _: [word for word in started.command.words[1:] if word.text[:1] == "-"],
     "--": lambda started, _: list(itertools.dropwhile(lambda word: word.text != "--", started.command.words))[1:],

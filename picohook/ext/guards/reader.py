@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
     from .memory import CallFiles
+    from .programs import Started
 
 DEEPEST = 60
 """How deep statements and substitutions may be in each other."""
@@ -53,8 +54,8 @@ _COMMANDS = frozenset(("command", "declaration_command", "unset_command"))
 class Reader(Expander):
     """Reads the texts of one call into one reading."""
 
-    def __init__(self, reading: Reading, files: CallFiles, started: Callable[[Reader, Command, Scope], None]) -> None:
-        """`started` is called for each command, in the order in which they are read."""
+    def __init__(self, reading: Reading, files: CallFiles, started: type[Started]) -> None:
+        """`started` follows each command, in the order in which they are read."""
         self.root: str = files.places.project
         super().__init__(files.places.home, self.root)
         self.reading, self.files = reading, files
@@ -270,7 +271,7 @@ class Reader(Expander):
     def _add(self, command: Command, scope: Scope) -> None:
         self._step()
         self.reading.commands.append(command)
-        self._started(self, command, scope)
+        self._started(self, command, scope).follow()
 
     def _call(self, command: Command, scope: Scope) -> None:
         """Run a function of the line."""
@@ -466,13 +467,9 @@ _RUNS: dict[str, Callable[[Reader, Node, Scope], object]] = {
     "subshell": lambda reader, node, scope: reader._statements(node.children, scope.copy()),
     "compound_statement": Reader._compound,
     "negated_command": lambda reader, node, scope: reader._run([*reader._apart(node.children, _GAP)][-1], scope),
-    "if_statement": Reader._branches,
-    "while_statement": Reader._branches,
+    **dict.fromkeys(("if_statement", "while_statement", "c_style_for_statement", "case_statement"), Reader._branches),
     "for_statement": Reader._for,
-    "c_style_for_statement": Reader._branches,
-    "case_statement": Reader._branches,
     "function_definition": Reader._function,
     "test_command": lambda reader, node, scope: reader._scanned(node, node.end_byte, scope, "operand"),
-    "variable_assignment": Reader._assignments,
-    "variable_assignments": Reader._assignments,
+    **dict.fromkeys(("variable_assignment", "variable_assignments"), Reader._assignments),
 }
