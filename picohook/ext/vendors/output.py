@@ -5,22 +5,16 @@ fails. The vendor overlooks such a refusal. As the vendor, too, a gate denies if
 in other words is never a yes.
 """
 
-from __future__ import annotations
-
 import json
+from collections.abc import Collection, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...errors import HookCrashedError, HookReplyError
 from ...protocol.codec import decode_value, load
 from ...wire.platforms import how_it_ended
 from ...wire.text import last_words, show
-from .contract import HandlerAnswer
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-
-    from .contract import Failures, HandlerResult, Rule
+from .contract import Failures, HandlerAnswer, HandlerResult, Rule
 
 SHOWN_OF_STDERR = 400
 """The most characters of a handler's stderr in an error."""

@@ -6,28 +6,19 @@
 4. Otherwise the text is context at SessionStart and UserPromptSubmit, and is ignored elsewhere.
 """
 
-from __future__ import annotations
-
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from ....errors import HookReplyError, PicohookError
 from ....model.conversation import calls_of, text_of
 from ....protocol.codec import load
-from ..contract import HandlerAnswer, shortened
+from ..contract import HandlerAnswer, HandlerResult, Rule, shortened
 from ..output import choice, ended, flag, read_object, read_ok, table, text_field
-from ..tools import shown_call, text_in
+from ..tools import ShownCall, shown_call, text_in
 from ..vendor import BLOCK, ENDED, Vendor
-from ..words import EVENT_WORDS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from ..contract import HandlerResult, Rule
-    from ..tools import ShownCall
-    from ..vendor_table import Row
-    from ..words import Told
-
+from ..vendor_table import Row
+from ..words import EVENT_WORDS, Told
 
 _SCOPES = {"session": "session", "localSettings": "project", "projectSettings": "project"}
 _PATHS = ("file_path", "notebook_path")

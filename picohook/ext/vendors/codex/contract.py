@@ -1,26 +1,19 @@
 """What only Codex does: output counts only with exit code 0, unknown fields are errors, and files are edited by patches."""
 
-from __future__ import annotations
-
 import json
 import os
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ....errors import HookReplyError
 from ....wire.regular_files import open_regular
 from ..claude.contract import request_in
-from ..contract import HandlerAnswer, shortened
+from ..contract import About, HandlerAnswer, HandlerResult, Rule, shortened
 from ..output import BLANK, choice, ended, read_object, table, text_field
-from ..tools import BEGIN_PATCH
+from ..tools import BEGIN_PATCH, ShownCall
 from ..vendor import BLOCK, Vendor
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from ..contract import About, HandlerResult, Rule
-    from ..tools import ShownCall
-    from ..vendor_table import Row
+from ..vendor_table import Row
 
 TTY = "tty"
 _RECENT = 8 << 20

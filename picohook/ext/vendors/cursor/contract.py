@@ -5,26 +5,19 @@
 3. Everything else is a failure. In Cursor, a failure blocks only if the handler has `failClosed`.
 """
 
-from __future__ import annotations
-
 import json
 import shlex
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from ....errors import HookReplyError
 from ....protocol.codec import load
-from ..contract import HandlerAnswer, shortened
+from ..contract import About, HandlerAnswer, HandlerResult, Rule, shortened
 from ..output import choice, ended, flag, read_object, read_ok, table, text_field
 from ..vendor import BLOCK, Vendor
-from ..words import EVENT_WORDS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from ..contract import About, HandlerResult, Rule
-    from ..vendor_table import Row
-    from ..words import Told
+from ..vendor_table import Row
+from ..words import EVENT_WORDS, Told
 
 _SERVED = "MCP:"
 

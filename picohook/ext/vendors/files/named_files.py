@@ -1,27 +1,21 @@
 """Reads the hook files that a configuration or a program names."""
 
-from __future__ import annotations
-
 import os
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from ....config import dialects, files, syntax
 from ....config.document import Config
 from ....config.problems import Problems, dotted
 from ....config.table import Table
-from ....model.spec import Timeouts
+from ....model.spec import HookSpec, Timeouts
+from ..contract import Failures
 from ..dialects import dialect_in
 from ..foreign_file import ForeignFile
+from ..tools import ToolAlias
 from .reader import read, with_room
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
-
-    from ....model.spec import HookSpec
-    from ..contract import Failures
-    from ..tools import ToolAlias
 
 
 class ForeignTable(Table):

@@ -3,17 +3,12 @@
 What handlers say about the tools that a model may call is joined here, too.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from ....errors import HookReplyError
 from ....model.conversation import text_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from ....model.payloads import LLMRequest
+from ....model.payloads import LLMRequest
 
 _MODES = ("AUTO", "ANY", "NONE")
 _ROLES = {"assistant": "model", "model": "model", "system": "system", "user": "user"}
