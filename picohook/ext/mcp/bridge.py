@@ -4,14 +4,13 @@
 that talks to the network knows nothing of the hooks. It needs the extra `mcp`.
 """
 
-from __future__ import annotations
-
 import logging
 import math
 import os
 import sys
+from collections.abc import Mapping
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import anyio
 import httpx2
@@ -31,13 +30,8 @@ from ...rpc.jsonrpc import REFUSED
 from ...rpc.stream import Stream
 from ...transport.event_loop import current_reactor
 from ...wire.words import MAX_LINE
-from .messages import VERSION, RefusedLineError, error_line, line_of, meta_of, read_mended
+from .messages import VERSION, Message, RefusedLineError, error_line, line_of, meta_of, read_mended
 from .remote import headers_of
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from .messages import Message
 
 CONNECT_WAIT = 30.0
 """Seconds in which the remote server has to accept a connection and a request."""

@@ -3,22 +3,18 @@
 Each command of a server has a file of its own: `{"version": 1, "command": COMMAND, "tools": {TOOL: DIGEST}}`.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os
 import shlex
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 from ...config import files, user_places
 from ...config.problems import Problems
 from ...errors import ConfigError, Problem
 from ...wire.text import escape
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
 
 VERSION = 1
 MOST_BYTES_OF_PINS = 4 << 20

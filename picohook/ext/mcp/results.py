@@ -1,7 +1,5 @@
 """Turns the result of an MCP tool into the `ToolResult` that hooks see, and back. Pure."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from ...model.conversation import content_of
