@@ -1,14 +1,9 @@
 """Hooks for agents of other frameworks: a module for each framework, and an extra of the same name."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from ..wire.extras import needs
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 @contextmanager

@@ -1,16 +1,10 @@
 """Converts messages, calls and tools to the form that hooks see, and back to the objects of a framework."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
-from .. import PicohookError, calls_of, text_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
-    from .. import LLMRequest, ToolCall
+from .. import LLMRequest, PicohookError, ToolCall, calls_of, text_of
 
 T = TypeVar("T")
 

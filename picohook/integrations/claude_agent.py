@@ -292,7 +292,7 @@ def _text_of(tool: str, response: Any) -> tuple[str, Callable[[str], Any]]:
     match response:
         case str():
             return response, lambda text: text
-        case [*blocks] if _are_texts(blocks):
+        case [_, *_] as blocks if all(isinstance(block, dict) and block.get("type") == "text" for block in blocks):
             return "".join(block["text"] for block in blocks), lambda text: [{"type": "text", "text": text}]
         case {"stdout": str(out), "stderr": str(err)}:
             output = f"{out}\n{err}" if out and err else out or err
@@ -311,7 +311,3 @@ def _read(tool: str, response: Any, text: str) -> Any:
     if type(value) is not type(response) or (isinstance(value, dict) and value.keys() != response.keys()):
         raise PicohookError(f"{tool}: a hook changed the result to a form that this tool does not return")
     return value
-
-
-def _are_texts(blocks: list[Any]) -> bool:
-    return bool(blocks) and all(isinstance(block, dict) and block.get("type") == "text" for block in blocks)

@@ -1,9 +1,7 @@
 """Follows LangChain's running graphs. Ends the turn of a graph that fails, and refuses an agent that asks no hooks."""
 
-from __future__ import annotations
-
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from .. import PicohookError
 from . import extra
@@ -15,11 +13,10 @@ with extra("langchain"):
     from langchain_core.tracers.context import register_configure_hook
     from langgraph.errors import GraphBubbleUp
 
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Iterator, Mapping
-    from uuid import UUID
+from collections.abc import Awaitable, Iterator, Mapping
+from uuid import UUID
 
-    from .agent_run import AgentRun
+from .agent_run import AgentRun
 
 MODEL_NODE = "model"
 """The name that `create_agent` gives the node that asks the model."""
