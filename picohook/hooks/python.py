@@ -1,35 +1,29 @@
 """A hook that is a Python function, which the configuration names."""
 
-from __future__ import annotations
-
 import hashlib
 import importlib.util
 import inspect
 import os
 import sys
+from collections.abc import Coroutine
 from dataclasses import replace
 from importlib.machinery import SourceFileLoader
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import anyio
 
 from ..errors import HookCrashedError, HookError, HookTimeoutError, PicohookError
-from ..model.spec import python_file
+from ..model.decisions import Decision
+from ..model.spec import HookSpec, python_file
 from ..process.plan import ChangedError
 from ..wire.did_you_mean import nearest
 from ..wire.regular_files import read_regular
 from ..wire.text import explain
+from .base import HookStatus, HostServices, Question
 from .function import FunctionHook
 from .queued_events import QueuedEventsHook
-
-if TYPE_CHECKING:
-    from collections.abc import Coroutine
-    from pathlib import Path
-    from types import ModuleType
-
-    from ..model.decisions import Decision
-    from ..model.spec import HookSpec
-    from .base import HookStatus, HostServices, Question
 
 _LONGEST = 16 << 20
 """The most bytes of a source file."""

@@ -1,20 +1,15 @@
 """A session with a user: it makes turns, and resumes paused ones."""
 
-from __future__ import annotations
-
 import uuid
-from typing import TYPE_CHECKING
 
 from ..engine.resumed import Resumed
 from ..errors import PicohookError
+from ..model.decisions import Decision
 from ..model.payloads import Meta
 from ..model.stages import STAGES
 from .base_session import BaseSession
+from .paused import PausedTurn
 from .turn import Turn
-
-if TYPE_CHECKING:
-    from ..model.decisions import Decision
-    from .paused import PausedTurn
 
 TRACE_PATH = "runTurn"
 """TracePath of all of a turn, as PicoClaw documents it. (Its host sends this as Source, and Source as TracePath.)"""
