@@ -3,24 +3,17 @@
 On asyncio it is the host's own loop. On trio it is a loop in a thread of its own.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import functools
-from concurrent.futures import CancelledError
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Awaitable, Callable, Coroutine
+from concurrent.futures import CancelledError, Future
+from typing import Any, TypeVar
 
 from anyio import to_thread
 
-from ...transport.reactor import Failure
+from ...transport.reactor import Failure, Promise, Reactor
 from .errors import NatsError
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine
-    from concurrent.futures import Future
-
-    from ...transport.reactor import Promise, Reactor
 
 T = TypeVar("T")
 
