@@ -11,7 +11,7 @@ import re
 import shlex
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .expansion import Expander, Scope
 from .names import listed
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
     from .memory import CallFiles
-    from .programs import Started
 
 DEEPEST = 60
 """How deep statements and substitutions may be in each other."""
@@ -54,8 +53,8 @@ _COMMANDS = frozenset(("command", "declaration_command", "unset_command"))
 class Reader(Expander):
     """Reads the texts of one call into one reading."""
 
-    def __init__(self, reading: Reading, files: CallFiles, started: type[Started]) -> None:
-        """`started` follows each command, in the order in which they are read."""
+    def __init__(self, reading: Reading, files: CallFiles, started: Callable[[Reader, Command, Scope], Any]) -> None:
+        """`started(reader, command, scope).follow()` is called for each command, in the order in which they are read."""
         self.root: str = files.places.project
         super().__init__(files.places.home, self.root)
         self.reading, self.files = reading, files
