@@ -19,7 +19,7 @@ def before_tool(params):
 
 def guard(project, word, **keys):
     project.config.unlink(missing_ok=True)
-    project.hook("guard", f"WORD = {word!r}\n{GUARD}", **keys)
+    project.hook("guard", f"WORD = {word!r}\n{GUARD}", **{"hello_timeout": 60, "timeout": 60, **keys})
 
 
 @pytest.fixture
