@@ -47,8 +47,8 @@ _EVERY, *_EACH = tomllib.loads(_TABLES.read_text(encoding="utf-8")).items()
 AGENTS = {name: Agent(name=name, **{**_EVERY[1], **table}) for name, table in _EACH}
 
 
-def run(command: list[str], cwd: Path, environment: Mapping[str, str], output: Path, *, limit: float = LIMIT) -> str:
-    """Run a program without a terminal, and kill it after `limit` seconds. Returns what it wrote."""
+def run(command: list[str], cwd: Path, environment: Mapping[str, str], output: Path) -> str:
+    """Run a program without a terminal, and kill it after `LIMIT` seconds. Returns what it wrote."""
     with output.open("wb") as file:
         running = subprocess.Popen(  # noqa: S603 - the program of the user
             command,
@@ -61,7 +61,7 @@ def run(command: list[str], cwd: Path, environment: Mapping[str, str], output: P
         )
         try:
             with contextlib.suppress(subprocess.TimeoutExpired):
-                running.wait(limit)
+                running.wait(LIMIT)
         finally:
             if running.poll() is None:
                 os.killpg(running.pid, signal.SIGKILL)

@@ -14,7 +14,7 @@ from .memory import CallFiles
 from .names import ALL, USUAL
 from .places import Places
 from .predicates import cases
-from .programs import Started
+from .programs import started
 from .reader import Reader
 from .reading import Reading
 from .rules import ANY, SEVERITIES, GuardError, Rule, is_allowed
@@ -108,7 +108,7 @@ class Judge:
         places = Places(place.cwd or "/", place.project, place.home or self.home)
         told = kind if kind and tools.server_of(tool) in self._trusted else ""
         try:
-            reader = Reader(reading, CallFiles(places, reading.written, written), Started)
+            reader = Reader(reading, CallFiles(places, reading.written, written), started)
             tools.read(tool, arguments, reader, Scope((place.cwd or "/",)), told=told)
         except RecursionError:
             reading.doubt("The call is too deep to be read.")
@@ -133,9 +133,10 @@ class Judge:
         """The rules that are about a command or an act, and count."""
         command, act = case.command, case.act
         likely = self._likely(command.name, act.kind if act else "")
-        allowed = self._is_allowed(command) and (act is None or act.detail != "redirect")
-        counting = [one for one in likely if one[0].pack == "self"] if allowed else likely
-        return [rule for rule, pattern in counting if pattern.holds(command) and rule.holds(case)]
+        about = [rule for rule, pattern in likely if pattern.holds(command) and rule.holds(case)]
+        if about and (act is None or act.detail != "redirect") and self._is_allowed(command):
+            return [rule for rule in about if rule.pack == "self"]
+        return about
 
     def _candidates(self, name: str, kind: str) -> list[tuple[Rule, Run]]:
         """The rules that may be about such an act of a program, or about the program, each with its patterns for that."""
@@ -149,7 +150,7 @@ class Judge:
 def _allowed(line: str, home: str) -> list[Command]:
     """The commands of a line. Raises `GuardError` if it is no plain command."""
     reading = Reading()
-    Reader(reading, CallFiles(Places("/", "/", home), {}), Started).read(line, Scope(("/",)))
+    Reader(reading, CallFiles(Places("/", "/", home), {}), started).read(line, Scope(("/",)))
     commands = reading.commands
     odd = reading.doubts or any(one.redirects or not one.name for one in commands)
     if odd or [one.wraps for one in commands].count(False) != 1:

@@ -39,6 +39,11 @@ _PATCH = re.compile(
 _ENDINGS: dict[str, str] = data("lists")["endings"]
 
 
+def started(reader: Reader, command: Command, scope: Scope) -> None:
+    """A command starts: note what it does, and read what it runs."""
+    Started(reader, command, scope).follow()
+
+
 class Started(Effects):
     """A command that has started: what it does is noted, and what it runs is read."""
 

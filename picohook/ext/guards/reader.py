@@ -11,7 +11,7 @@ import re
 import shlex
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from .expansion import Expander, Scope
 from .names import listed
@@ -53,8 +53,8 @@ _COMMANDS = frozenset(("command", "declaration_command", "unset_command"))
 class Reader(Expander):
     """Reads the texts of one call into one reading."""
 
-    def __init__(self, reading: Reading, files: CallFiles, started: Callable[[Reader, Command, Scope], Any]) -> None:
-        """`started(reader, command, scope).follow()` is called for each command, in the order in which they are read."""
+    def __init__(self, reading: Reading, files: CallFiles, started: Callable[[Reader, Command, Scope], None]) -> None:
+        """`started` is called for each command, in the order in which they are read."""
         self.root: str = files.places.project
         super().__init__(files.places.home, self.root)
         self.reading, self.files = reading, files
@@ -270,7 +270,7 @@ class Reader(Expander):
     def _add(self, command: Command, scope: Scope) -> None:
         self._step()
         self.reading.commands.append(command)
-        self._started(self, command, scope).follow()
+        self._started(self, command, scope)
 
     def _call(self, command: Command, scope: Scope) -> None:
         """Run a function of the line."""
