@@ -299,7 +299,7 @@ async def settled(before: tuple[int, int, int]) -> None:
     with anyio.move_on_after(PATIENCE):
         while _more_than(before):
             await anyio.lowlevel.checkpoint()
-    assert not _more_than(before), (held(), before)
+    assert not _more_than(before), (held(), before, open_files())
 
 
 def _more_than(before: tuple[int, int, int]) -> bool:
@@ -316,6 +316,15 @@ def descriptors() -> int:
         os.sched_yield()
     gc.collect()
     return len(os.listdir("/proc/self/fd"))
+
+
+def open_files() -> dict[str, str]:
+    """What each descriptor of this process leads to."""
+    found = {}
+    for fd in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(OSError):  # the one that lists them is closed again
+            found[fd] = os.readlink(f"/proc/self/fd/{fd}")
+    return found
 
 
 def reads_files() -> bool:
