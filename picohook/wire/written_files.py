@@ -20,6 +20,7 @@ from .regular_files import identity, read_rest, require_regular
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import BinaryIO
 
     from .regular_files import Identity
 
@@ -59,30 +60,37 @@ class Place:
             return read_rest(file, most)
 
     def replace(self, data: bytes, *, mode: int | None = None) -> None:
-        """Replace the file, or make it. Without a `mode`, its mode and owners stay, and a new file gets those of the umask."""
+        """Replace the file, or make it. The mode is that of `written`."""
+        with self.written(mode=mode) as file:
+            file.write(data)
+
+    @contextlib.contextmanager
+    def written(self, *, mode: int | None = None) -> Iterator[BinaryIO]:
+        """A new file, which takes the place of this one once the block has ended.
+
+        Without a `mode`, the mode and the owners stay, and a new file gets those of the umask.
+        """
         before = self._status()
         new, descriptor = self._new(0o600 if before is not None or mode is not None else 0o644)
         try:
-            left = memoryview(data)
-            while left:
-                left = left[os.write(descriptor, left) :]
-            if mode is None and before is not None:
-                with contextlib.suppress(PermissionError):  # the file of another user becomes this user's
-                    os.fchown(descriptor, before.st_uid, before.st_gid)
-                mode = before.st_mode & 0o777
-            if mode is not None:
-                os.fchmod(descriptor, mode)
-            os.fsync(descriptor)
-            self._require_seen()
-            os.rename(new, self._name, src_dir_fd=self._directory, dst_dir_fd=self._directory)
+            with open(descriptor, "wb") as file:
+                yield file
+                file.flush()
+                if mode is None and before is not None:
+                    with contextlib.suppress(PermissionError):  # the file of another user becomes this user's
+                        os.fchown(descriptor, before.st_uid, before.st_gid)
+                    mode = before.st_mode & 0o777
+                if mode is not None:
+                    os.fchmod(descriptor, mode)
+                os.fsync(descriptor)
+                self._require_seen()
+                os.rename(new, self._name, src_dir_fd=self._directory, dst_dir_fd=self._directory)
             with contextlib.suppress(OSError):  # some file systems cannot
                 os.fsync(self._directory)  # otherwise a crash of the machine may bring back what was replaced
         except BaseException:
             with contextlib.suppress(OSError):
                 os.unlink(new, dir_fd=self._directory)
             raise
-        finally:
-            os.close(descriptor)
         self._read = False
 
     def require_writable(self) -> None:
@@ -129,6 +137,26 @@ def place(path: Path, *, own: bool = False, below: Path | None = None, make: int
     with opened_directory(path, own=own, below=below, make=make) as (directory, name):
         lock(directory)
         yield Place(directory, name)
+
+
+@contextlib.contextmanager
+def replaced(path: Path, *, mode: int) -> Iterator[BinaryIO]:
+    """A file to write, which takes the place of the one at this path once the block has ended. Raises `OSError`.
+
+    What is there and no regular file, such as a pipe or a terminal, is written to.
+    """
+    if is_special(path):
+        with open(open_to_write(path, os.O_WRONLY), "wb") as file:
+            os.set_blocking(file.fileno(), True)
+            yield file
+        return
+    with place(path) as found, found.written(mode=mode) as file:
+        yield file
+
+
+def is_special(path: Path) -> bool:
+    """Whether something is at a path, and is no regular file."""
+    return os.path.exists(path) and not os.path.isfile(path)
 
 
 @contextlib.contextmanager

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -14,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from picohook.wire import written_files
-from picohook.wire.written_files import open_to_write, place
+from picohook.wire.written_files import open_to_write, place, replaced
 
 
 @pytest.fixture
@@ -286,23 +288,41 @@ def test_X10_it_holds_where_directories_cannot_be_opened_for_their_path_alone(
     assert (project / "a" / "b").read_text() == "new"
 
 
-def test_X11_a_full_disk_leaves_the_file_as_it_is_and_nothing_beside_it(
-    project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_X11_a_full_disk_leaves_the_file_as_it_is_and_nothing_beside_it(project: Path) -> None:
     path = project / "file"
     path.write_text("old")
-    put = os.write
-
-    def fill(descriptor: int, data: bytes) -> int:
-        if len(data) < 3:
-            raise OSError(errno.ENOSPC, "No space left on device")
-        return put(descriptor, data[:2])
-
-    monkeypatch.setattr(os, "write", fill)
-    with pytest.raises(OSError, match="No space left"):
-        write(path, "much more")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2, hard))  # no file may have more bytes
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            write(path, "much more")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert path.read_text() == "old"
     assert sorted(os.listdir(project)) == [".git", "file"]
+
+
+def test_a_file_that_is_written_bit_by_bit_replaces_the_old_one_only_at_the_end(project: Path) -> None:
+    path = project / "file"
+    path.write_text("old")
+    with contextlib.suppress(KeyboardInterrupt), replaced(path, mode=0o600) as file:
+        file.write(b"x" * 100_000)
+        raise KeyboardInterrupt
+    assert (path.read_text(), sorted(os.listdir(project))) == ("old", [".git", "file"])
+    with replaced(path, mode=0o600) as file:
+        file.write(b"new")
+        file.flush()
+        assert path.read_text() == "old"
+    assert (path.read_text(), path.stat().st_mode & 0o777) == ("new", 0o600)
+
+
+def test_a_pipe_is_written_to_and_not_replaced(project: Path) -> None:
+    path = project / "pipe"
+    os.mkfifo(path)
+    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as reader:
+        with replaced(path, mode=0o600) as file:
+            file.write(b"new")
+        assert reader.read() == b"new"
 
 
 def test_X11_a_writer_that_is_killed_leaves_the_file_whole_and_the_next_one_writes(project: Path) -> None:

@@ -1,7 +1,5 @@
 """Writes counts and times into a file, in Prometheus' text format: `picohook run --prometheus FILE`."""
 
-import os
-
 import typer
 
 from ...cli import output
@@ -25,16 +23,7 @@ def _write(status: HostStatus | None, path: str) -> None:
         output.verbatim("\n".join(map(escape, text.rstrip("\n").split("\n"))))
         return
     try:
-        _replace(path, text.encode())
+        with written_files.replaced(path, mode=0o644) as file:  # readable for the program that collects it
+            file.write(text.encode())
     except OSError as error:
         raise PicohookError(f"{escape(path)} cannot be written: {error.strerror}") from None
-
-
-def _replace(path: str, text: bytes) -> None:
-    if "\0" not in path and os.path.exists(path) and not os.path.isfile(path):  # a pipe, a terminal
-        with open(written_files.open_to_write(path, os.O_WRONLY), "wb") as file:
-            os.set_blocking(file.fileno(), True)
-            file.write(text)
-        return
-    with written_files.place(path) as found:
-        found.replace(text, mode=0o644)  # readable for the program that collects it

@@ -20,7 +20,7 @@ from ...observe.log import Log
 from ...protocol.codec import encode
 from ...wire.text import escape
 from ...wire.version import VERSION as PICOHOOK
-from ...wire.written_files import open_to_write
+from ...wire.written_files import is_special, open_to_write
 from .format import VERSION, answer_of, end_of
 
 if TYPE_CHECKING:
@@ -167,22 +167,21 @@ def _answer(asked: Asked[Any]) -> dict[str, Any]:
     return answer_of(asked.entry, action=asked.decision.action, feedback=feedback, result=result, answer=answer)
 
 
-def open_record(path: str, beginning: bytes = BEGINNING, noun: str = "a record") -> int:
-    """Returns a descriptor to write a record to, or another file with its own beginning. Only the owner may read the file.
+def open_record(path: str) -> int:
+    """Returns a descriptor to write a record to. Only the owner may read the file.
 
-    Raises `PicohookError`, also unless only we write the file, and it is empty or begins as ours do: it is emptied.
+    Raises `PicohookError`, also unless only we write the file, and it is empty or a record: it is emptied.
     """
-    special = os.path.exists(path) and not os.path.isfile(path)
     # A pipe is only written to: without a reader this is an error, and does not block the host's start for ever.
-    flags = os.O_WRONLY if special else os.O_RDWR | os.O_CREAT
+    flags = os.O_WRONLY if is_special(path) else os.O_RDWR | os.O_CREAT
     with ExitStack() as undo:
         try:
             descriptor = open_to_write(path, flags)
             undo.callback(os.close, descriptor)
             if stat.S_ISREG(os.fstat(descriptor).st_mode):
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                if os.pread(descriptor, len(beginning), 0) not in {b"", beginning}:
-                    raise PicohookError(f"{escape(path)} exists, and is not {noun}: name another file")
+                if os.pread(descriptor, len(BEGINNING), 0) not in {b"", BEGINNING}:
+                    raise PicohookError(f"{escape(path)} exists, and is not a record: name another file")
                 os.fchmod(descriptor, 0o600)
                 os.ftruncate(descriptor, 0)
             os.set_blocking(descriptor, True)

@@ -12,7 +12,7 @@ import json
 import os
 import re
 import tempfile
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -21,12 +21,11 @@ import typer
 
 from ...cli import outcomes, output
 from ...errors import PicohookError
-from ...wire import words
+from ...wire import words, written_files
 from ...wire.text import escape, shortened
 from ..history.redact import redacted
 from .format import without_empty
 from .reader import editable
-from .recorder import open_record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -253,7 +252,7 @@ def _text(value: Any) -> str:
 def shown(title: str, page: Path | None, *, full: bool, as_json: bool) -> Iterator[Shown]:
     """Show the items that the block adds: on a page, as JSON, or as text. Only the owner may read a page.
 
-    An existing page is replaced, and no other file. Raises `PicohookError` if the file cannot be written.
+    A page that is there is replaced once the new one is whole, and no other file is. Raises `PicohookError` if that fails.
     """
     if page is None:
         yield _Lines() if as_json else Shown()
@@ -264,15 +263,28 @@ def shown(title: str, page: Path | None, *, full: bool, as_json: bool) -> Iterat
         template = template.replace(f"'{kind}-digest'", f"'sha256-{digest}'")
     begin, end = template.split("[items]")
     try:
-        descriptor = open_record(os.fspath(page), _BEGINNING, "a page of picohook")
-        with os.fdopen(descriptor, "wb") as file, tempfile.TemporaryFile() as packed:
+        _require_page(page)
+        with tempfile.TemporaryFile() as packed:
             with gzip.open(packed, "wt", encoding="ascii") as items:
                 made = _Page(items, full=full)
                 yield made
                 made.write({"title": title, **made.notes})
             packed.seek(0)
-            file.write(begin.encode())
-            base64.encode(packed, file)
-            file.write(end.encode())
+            _require_page(page)
+            with written_files.replaced(page, mode=0o600) as file:
+                file.write(begin.encode())
+                base64.encode(packed, file)
+                file.write(end.encode())
     except OSError as error:
         raise PicohookError(f"{escape(os.fspath(page))} cannot be written: {error.strerror}") from None
+
+
+def _require_page(path: Path) -> None:
+    """Raise `PicohookError` if another file is there than a page, and `OSError` if none can be written."""
+    if written_files.is_special(path):
+        return
+    with written_files.place(path) as found:
+        found.require_writable()
+    with suppress(FileNotFoundError), path.open("rb") as file:
+        if file.read(len(_BEGINNING)) not in {b"", _BEGINNING}:
+            raise PicohookError(f"{escape(os.fspath(path))} exists, and is not a page of picohook: name another file")

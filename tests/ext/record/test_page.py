@@ -6,7 +6,9 @@ import base64
 import gzip
 import json
 import re
+import signal
 import stat
+import subprocess
 
 import pytest
 import transcripts_support as made
@@ -129,6 +131,55 @@ def test_only_the_owner_reads_it_and_no_other_file_is_replaced(session):
     assert done.code == 1
     assert "session.jsonl exists, and is not a page of picohook: name another file" in done.err
     assert (project.path / "session.jsonl").read_bytes() == before
+
+
+def test_a_damaged_record_leaves_the_page_that_is_there(session):
+    project = session(("bash", "rm", ""))
+    before, _, _ = data(project)
+    (project.path / "damaged.jsonl").write_text((project.path / "session.jsonl").read_text() + "no JSON\n")
+
+    done = project("trace", "damaged.jsonl", "--html", "page.html")
+
+    assert done.code == 2
+    assert "damaged.jsonl: line 8 is damaged" in done.err
+    assert (project.path / "page.html").read_text() == before
+    assert sorted(path.name for path in project.path.iterdir()) == ["damaged.jsonl", "page.html", "session.jsonl"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_trace_that_is_interrupted_leaves_the_page_that_is_there(session, number):
+    project = session(("bash", "rm", ""))
+    before, _, _ = data(project)
+    header, *_ = (project.path / "session.jsonl").read_text().splitlines()
+    event = json.dumps({"type": "event", "at": 0.0, "event": "turn_end", "payload": {"text": "x" * 1000}})
+
+    with project.start("trace", "-", "--html", "page.html", stdin=subprocess.PIPE) as process:
+        process.stdin.write("\n".join([header, *[event] * 1000]))  # more than a pipe holds: it is read by now
+        process.stdin.flush()
+        process.send_signal(number)
+        process.wait()
+
+    assert (project.path / "page.html").read_text() == before
+    assert sorted(path.name for path in project.path.iterdir()) == ["page.html", "session.jsonl"]
+
+
+def test_a_page_is_written_to_a_pipe(session):
+    project = session(("bash", "rm", ""))
+    before, _, _ = data(project)
+
+    done = project("trace", "session.jsonl", "--html", "/dev/stdout")
+
+    assert (done.code, done.out) == (0, before)
+
+
+def test_a_page_that_cannot_be_written_is_told_before_hooks_are_asked(session):
+    project = session(("bash", "rm", ""))
+    project.hook("guard", "open('asked', 'w')")
+
+    done = project("replay", "session.jsonl", "--against", "picohook.toml", "--effects", "--html", "no/page.html")
+
+    assert (done.code, done.err) == (1, "Error: no/page.html cannot be written: No such file or directory\n")
+    assert not (project.path / "asked").exists()
 
 
 def test_the_page_of_a_back_test_says_first_how_hooks_were_asked(session):
