@@ -6,9 +6,8 @@ import contextlib
 import os
 import re
 from collections import Counter
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from ...journal.ledger import LONGEST_LINE
 from ...protocol.codec import decode_own
@@ -20,7 +19,8 @@ if TYPE_CHECKING:
 
     from .transcripts import PastCall
 
-_HEAD = 1 << 16
+_HEAD, _PIECE = 1 << 16, 1 << 20
+"""The bytes of a file in which its first time is, and those that are read at once to find the end of a line."""
 _FIRST_TIME = re.compile(rb'"timestamp"\s*:\s*"([^"]{10,40})"')
 
 
@@ -74,19 +74,32 @@ class History:
         try:
             with open(open_regular(path)[0], "rb") as file:
                 self.counts["files"] += 1
-                is_whole, is_part = path.endswith(".json"), False
-                read = file.read if is_whole else file.readline
-                for line in iter(partial(read, LONGEST_LINE), b""):
-                    self.counts["bytes"] += len(line)
-                    was_part, is_part = is_part, len(line) == LONGEST_LINE and not line.endswith(b"\n")
-                    self.counts["damaged"] += is_part and not was_part
-                    if not (is_part or was_part) and transcript.wants(line):
+                is_whole = path.endswith(".json")
+                for line in self._lines(file, is_whole=is_whole):
+                    if transcript.wants(line):
                         yield from transcript.take(self._record(line, is_whole=is_whole or line.endswith(b"\n")))
-                    if not (is_part or line.endswith(b"\n")):
-                        break  # the agent may be writing it, and goes on in its middle
         except OSError as error:
             self.unread[error.strerror or "unreadable"] += 1
         yield from transcript.open.values()  # they have no result
+
+    def _lines(self, file: IO[bytes], *, is_whole: bool) -> Iterator[bytes]:
+        """Yields the lines of a file, or all of it if it `is_whole`. One that is too long is counted, and never in memory."""
+        read = file.read if is_whole else file.readline
+        while line := read(_PIECE):
+            size, last = len(line), line
+            while len(last) == _PIECE and (is_whole or not last.endswith(b"\n")):
+                last = read(_PIECE)
+                size += len(last)
+            self.counts["bytes"] += size
+            if size > LONGEST_LINE:
+                self.counts["damaged"] += 1
+                continue
+            if last is not line:
+                file.seek(-size, os.SEEK_CUR)
+                line = file.read(size)
+            yield line
+            if not line.endswith(b"\n"):
+                break  # the agent may be writing it, and goes on in its middle
 
     def _record(self, line: bytes, *, is_whole: bool) -> dict[str, Any]:
         """Returns the record of a line; an empty one for a damaged line, which is counted if the line is whole."""

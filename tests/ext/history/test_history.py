@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import tracemalloc
 
 import pytest
 import transcripts_support as made
@@ -242,15 +243,49 @@ def test_a_line_that_is_being_written_is_left_out_and_not_damaged(home):
     assert [*later] == ["a", "b"]
 
 
-def test_a_line_that_is_too_long_is_one_damaged_line(home, monkeypatch):
+@pytest.mark.parametrize("piece", [7, 400, 1 << 20])
+def test_a_line_that_is_too_long_is_one_damaged_line(home, monkeypatch, piece):
     monkeypatch.setattr(past_module, "LONGEST_LINE", 400)
-    calls = made.lines(*made.claude(("a", "Bash", {}, False, "")), *made.claude(("b", "Bash", {}, False, "")))
-    made.put(home / ".claude/projects/p/S1.jsonl", calls.replace(b'"b"', b'"%b"' % (b"b" * 2000)))
+    monkeypatch.setattr(past_module, "_PIECE", piece)
+    calls = made.lines(*made.claude(*((name, "Bash", {}, False, "") for name in "abc")))
+    path = made.put(home / ".claude/projects/p/S1.jsonl", calls.replace(b'"b"', b'"%b"' % (b"b" * 2000)))
 
     calls, past = read("claude")
 
-    assert [*calls] == ["a"]
-    assert past.counts["damaged"] == 2
+    assert [*calls] == ["a", "c"]
+    assert (past.counts["damaged"], past.counts["bytes"]) == (2, path.stat().st_size)
+
+
+def test_a_document_that_is_too_long_is_one_damaged_line(home, monkeypatch):
+    monkeypatch.setattr(past_module, "LONGEST_LINE", 400)
+    monkeypatch.setattr(past_module, "_PIECE", 7)
+    message = {"type": "gemini", "toolCalls": [made.gemini_call("ok", "x", {}, "success", "")]}
+    for name, text in (("short", ""), ("long", "x" * 400)):
+        document = {"sessionId": name, "text": text, "messages": [message]}
+        made.put(home / f".gemini/tmp/app/chats/session-{name}.json", json.dumps(document, indent=0).encode())
+
+    calls, past = read("gemini")
+
+    assert [call.session for call in calls.values()] == ["short"]
+    assert past.counts["damaged"] == 1
+
+
+def test_nothing_of_a_line_that_is_too_long_is_in_memory(home, monkeypatch):
+    monkeypatch.setattr(past_module, "LONGEST_LINE", 16 << 20)
+    calls = made.lines(*made.claude(("a", "Bash", {}, False, "")))
+    path = made.put(home / ".claude/projects/p/S1.jsonl", b"")
+    with path.open("wb") as file:
+        file.seek(64 << 20)  # a line of zeros
+        file.write(b"\n" + calls)
+    tracemalloc.start()
+    try:
+        calls, past = read("claude")
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert ([*calls], past.counts["damaged"]) == (["a"], 1)
+    assert peak < 8 << 20
 
 
 def test_a_directory_that_may_not_be_read_is_named(home, monkeypatch):
