@@ -24,13 +24,8 @@ outcome's trail shows it. A stage raises errors for the embedder's own mistakes 
 raise an error if a hook decides to stop.
 """
 
-from __future__ import annotations
-
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 
 class PicohookError(Exception):

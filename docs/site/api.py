@@ -322,8 +322,8 @@ def constructor(found: Found, own: set[str], everything: dict[str, Member]) -> s
         if parameter.kind is parameter.KEYWORD_ONLY and not star:
             star = True
             shown.append("*")
-        default = "" if parameter.default is parameter.empty else everything[parameter.name].stub.rpartition(" = ")[2]
-        shown.append(f"{parameter.name}: {parameter.annotation}" + (f" = {default}" if default else ""))
+        stub, _, default = everything[parameter.name].stub.partition(" = ")
+        shown.append(stub if parameter.default is parameter.empty else f"{stub} = {default}")
     return f"def __init__({', '.join(shown)}) -> None: ..."
 
 

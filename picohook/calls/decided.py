@@ -1,21 +1,15 @@
 """The base of `DecidedCall` and `DecidedRequest`: what hooks decided before a call, to be concluded once."""
 
-from __future__ import annotations
+from collections.abc import Callable
+from typing import Any, TypeVar
 
-from typing import TYPE_CHECKING, Any, TypeVar
-
+from ..engine.asker import Asker
 from ..engine.listener import NO_OPERATION
 from ..errors import PicohookError
-from ..model.payloads import traced
+from ..model.decisions import Outcome
+from ..model.payloads import LLMResponse, ToolResult, traced
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from ..engine.asker import Asker
-    from ..model.decisions import Outcome
-    from ..model.payloads import LLMResponse, ToolResult
-
-    Took = Callable[[Outcome[Any]], None]
+Took = Callable[[Outcome[Any]], None]
 
 R = TypeVar("R", "ToolResult", "LLMResponse")
 

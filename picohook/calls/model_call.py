@@ -3,31 +3,24 @@
 `DecidedRequest.ask` is what comes before the model, and `conclude` what comes after it. `in_rounds` does the rest.
 """
 
-from __future__ import annotations
+from collections.abc import Callable, Mapping
+from typing import Any, Self, TypeAlias
 
-from typing import TYPE_CHECKING, Any
-
+from ..engine.asker import Asker
 from ..model.conversation import text_of
+from ..model.decisions import Outcome
 from ..model.payloads import LLMRequest, LLMResponse
 from ..model.stages import AFTER_LLM, BEFORE_LLM
 from ..wire import words
 from .abort import raise_if_ended
-from .decided import Decided
+from .decided import Decided, Took
 from .response_stream import ResponseStream
+from .rounds import Rounds
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from typing import Self, TypeAlias
-
-    from ..engine.asker import Asker
-    from ..model.decisions import Outcome
-    from .decided import Took
-    from .rounds import Rounds
-
-    Complete: TypeAlias = Callable[[LLMRequest], Any]
-    """Asks the model. It is awaited, or yields pieces of text and then may yield the whole message."""
-    Show: TypeAlias = Callable[[str], Any]
-    """Shows the user a piece of text. It may be async."""
+Complete: TypeAlias = Callable[[LLMRequest], Any]
+"""Asks the model. It is awaited, or yields pieces of text and then may yield the whole message."""
+Show: TypeAlias = Callable[[str], Any]
+"""Shows the user a piece of text. It may be async."""
 
 
 class DecidedRequest(Decided):

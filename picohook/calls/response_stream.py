@@ -1,11 +1,10 @@
 """A response of the model that arrives in pieces, and how much of it the user may see before its end."""
 
-from __future__ import annotations
-
 import time
+from collections.abc import Awaitable, Callable
 from functools import reduce
 from os.path import commonprefix
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..errors import PicohookError
 from ..model.conversation import text_of
@@ -14,13 +13,9 @@ from ..model.spec import Parts
 from ..model.stages import AFTER_LLM
 from ..wire import words
 from .abort import raise_if_ended
+from .decided import Decided
 
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from .decided import Decided
-
-    Conclude = Callable[..., Awaitable[LLMResponse | None]]
+Conclude = Callable[..., Awaitable[LLMResponse | None]]
 
 
 class ResponseStream:

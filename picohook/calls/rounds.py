@@ -1,14 +1,8 @@
 """The rounds of a turn: hooks may ask for another one with feedback, as often as the retry limit allows."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
+from ..engine.asker import Asker
 from ..errors import PicohookError
-
-if TYPE_CHECKING:
-    from ..engine.asker import Asker
-    from ..model.payloads import Payload
+from ..model.payloads import Payload
 
 
 class RetryLimitError(PicohookError):

@@ -3,37 +3,30 @@
 `DecidedCall.ask` is what comes before the tool, and `conclude` what comes after it. A batch does the steps one by one.
 """
 
-from __future__ import annotations
-
 import copy
 import hashlib
 import json
 import time
-from typing import TYPE_CHECKING, Any, TypedDict
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Self, TypedDict, Unpack
 
+from ..engine.asker import Asker
+from ..engine.listener import Operation
 from ..engine.resumed import Resumed, decided_by
 from ..errors import PicohookError
 from ..model.conversation import content_of
+from ..model.decisions import Decision, Outcome
 from ..model.encoded import CHANGED
 from ..model.payloads import ToolCall, ToolResult, ToolReturn, deep_copy
 from ..model.stages import AFTER_TOOL, BEFORE_TOOL
+from ..model.trail import OutcomeAction
 from ..protocol.codec import encode
 from ..wire import words
 from .abort import AbortTurnError, hard_abort_in, raise_if_ended
-from .decided import Decided
+from .decided import Decided, Took
 
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
-    from typing import Self, Unpack
-
-    from ..engine.asker import Asker
-    from ..engine.listener import Operation
-    from ..model.decisions import Decision, Outcome
-    from ..model.trail import OutcomeAction
-    from .decided import Took
-
-    OnPause = Callable[[Outcome[ToolCall]], Decision]
-    Deliver = Callable[[ToolCall, ToolResult, int], Awaitable[ToolResult]]
+OnPause = Callable[[Outcome[ToolCall]], Decision]
+Deliver = Callable[[ToolCall, ToolResult, int], Awaitable[ToolResult]]
 
 DENIED_BY_HOOK = "Tool execution denied by hook: {}"
 DENIED_BY_APPROVAL = "Tool execution denied by approval hook: {}"

@@ -1,26 +1,19 @@
 """Checks a part of a file with its pydantic model, and names each mistake in plain words."""
 
-from __future__ import annotations
-
 import json
 import re
+from collections.abc import Mapping
 from types import UnionType
-from typing import TYPE_CHECKING, Any, TypeVar, Union, get_args, get_origin
+from typing import Any, TypeVar, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
 
 from ..extensions import every, find, others
 from ..model.spec import HookSpec
 from ..wire.did_you_mean import MEANT, nearest
 from ..wire.words import EVENT_KINDS, RUNTIME_KINDS
-from .problems import meant, quoted
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from pydantic_core import ErrorDetails
-
-    from .problems import KeyPath, Problems
+from .problems import KeyPath, Problems, meant, quoted
 
 M = TypeVar("M", bound=BaseModel)
 

@@ -1,18 +1,14 @@
 """Reads one configuration file."""
 
-from __future__ import annotations
-
 import hashlib
 import os
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .document import Config
 from .problems import Problems
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 def load(

@@ -1,9 +1,9 @@
 """The native dialect, the same in TOML, YAML and JSON: `defaults`, and a table for each of the `hooks`."""
 
-from __future__ import annotations
-
 import functools
+from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ConfigDict, Field, create_model
@@ -11,17 +11,11 @@ from pydantic import ConfigDict, Field, create_model
 from .. import extensions
 from ..model.spec import KINDS, HookSpec, RestartPolicy, Settings, Timeouts
 from .checks import A_TABLE_EACH, validate
+from .document import Config
 from .hook_checks import EVENTS, STAGES, check_env, check_given, check_hook
-from .problems import dotted, quoted
+from .problems import KeyPath, Problems, dotted, quoted
+from .table import Table
 from .warnings import unused_settings
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from .document import Config
-    from .problems import KeyPath, Problems
-    from .table import Table
 
 _TIMES = {
     "observer_timeout": "observer",

@@ -1,20 +1,15 @@
 """Makes the parts of a host, from the tables of its configuration and from its keywords."""
 
-from __future__ import annotations
-
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .. import extensions
+from ..engine.engine import Engine
 from ..engine.part import Part
+from .table import Table
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping, Sequence
-
-    from ..engine.engine import Engine
-    from .table import Table
-
-    Tables = Mapping[str, Sequence[Table]]
+Tables = Mapping[str, Sequence[Table]]
 
 
 def keys_of_files(keywords: Mapping[str, Any]) -> dict[str, Any]:

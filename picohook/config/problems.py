@@ -1,18 +1,14 @@
 """Mistakes in a configuration file: for each, the place, the cause and the way out."""
 
-from __future__ import annotations
-
 import contextlib
 import json
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 from ..errors import ConfigError, Problem
 from ..wire.did_you_mean import nearest
 from ..wire.text import cut, escape, shortened
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 KeyPath = tuple[str | int, ...]
 

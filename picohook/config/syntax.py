@@ -1,21 +1,15 @@
 """Reads TOML, YAML and JSON. Refuses mistakes that their parsers accept, such as a key that is given twice."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import yaml
 
 from ..wire.extras import needs
-from .problems import quoted
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    import yaml
-
-    from .problems import KeyPath, Problems
+from .problems import KeyPath, Problems, quoted
 
 MOST_DEPTH = 32
 """The most tables and lists inside each other, and parts of a dotted key. A parser may need the square of this in memory."""

@@ -1,19 +1,13 @@
 """The base of the tables that extensions add to a configuration file."""
 
-from __future__ import annotations
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple, Self
 
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
-
+from ..engine.part import Part
 from ..model.spec import Settings
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from pathlib import Path
-    from typing import Self
-
-    from ..engine.part import Part
-    from .document import Config
-    from .problems import Problems
+from .document import Config
+from .problems import Problems
 
 
 class Consent(NamedTuple):

@@ -8,8 +8,6 @@
 a hook from changing the mode, times or owner of its user's read-only files.
 """
 
-from __future__ import annotations
-
 import ctypes
 import errno
 import os

@@ -18,8 +18,6 @@ It uses the standard library only, and one thread, so that its copies never wait
 request for a hook never reaches it, so that its copies have none in their memory.
 """
 
-from __future__ import annotations
-
 # Imports only what imports fast: the C modules below socket and signal, not typing or contextlib. This halves the start.
 import _signal  # type: ignore[import-not-found]
 import _socket

@@ -1,18 +1,13 @@
 """Starts and reaps launchers, and checks whether one can run here."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import signal
+import socket
 import sys
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 from ..wire.platforms import launchers_lack
-
-if TYPE_CHECKING:
-    import socket
 
 PACKAGES = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PROGRAM = "import sys; sys.path.append(sys.argv[3]); from contain.launcher_program import main; main()"

@@ -1,7 +1,5 @@
 """The tier `namespace`: each keeper is the first process of its own PID namespace, which the kernel kills as a whole."""
 
-from __future__ import annotations
-
 import _signal  # type: ignore[import-not-found] # signal imports enum, which is slow
 import ctypes
 import errno

@@ -3,25 +3,18 @@
 Both are programs that confine themselves and then become the hook: they are put before its command.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import sys
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
 
 import anyio
 
 from ..process.kill import stop_in_steps
 from ..process.plan import Plan
-from ..process.spawn import NotAvailableError
+from ..process.spawn import NotAvailableError, Spawner
 from ..process.threads import FileThreads
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from ..process.spawn import Spawner
 
 LANDLOCK = os.path.join(os.path.dirname(os.path.abspath(__file__)), "landlock_program.py")
 TRY_WAIT = 5.0

@@ -1,20 +1,16 @@
 """Applies a hook's decision: checks that the stage allows it, and edits the payload."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any, TypeVar, get_args
+from typing import Any, TypeVar, get_args
 
 from ..errors import HookReplyError
+from ..hooks.base import Hook
 from ..model.apply_edit import apply_edit, restrict
 from ..model.conversation import text_of
 from ..model.decisions import Approve, Decision, Deny, Modify, Respond, Retry
 from ..model.encoded import Encoded
 from ..model.payloads import LLMResponse, Payload, deep_copy
 from ..model.spec import RespondRule
-
-if TYPE_CHECKING:
-    from ..hooks.base import Hook
-    from ..model.stages import Stage
+from ..model.stages import Stage
 
 P = TypeVar("P", bound=Payload)
 

@@ -1,25 +1,18 @@
 """The order in which hooks are asked (by layer, `after`, priority and name), and which hooks each stage asks."""
 
-from __future__ import annotations
-
 import heapq
+from collections.abc import Iterable, Sequence
 from graphlib import CycleError, TopologicalSorter
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, get_args
 
 from ..errors import ConfigError, Problem
-from ..model.spec import OF_SESSION, Layer
-from ..model.stages import STAGES
+from ..hooks.base import Hook
+from ..model.spec import OF_SESSION, HookSpec, Layer, Timeouts
+from ..model.stages import STAGES, Stage
 from ..wire import words
 from ..wire.did_you_mean import nearest
 from .seat import Seat
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from ..hooks.base import Hook
-    from ..model.spec import HookSpec, Timeouts
-    from ..model.stages import Stage
 
 LAYERS = get_args(Layer)
 """Asked in this order."""

@@ -1,14 +1,10 @@
 """The reports of a host: its status, and the changes of a reload."""
 
-from __future__ import annotations
-
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from ..hooks.base import HookStatus
+from ..hooks.base import HookStatus
 
 
 @dataclass(frozen=True, slots=True)

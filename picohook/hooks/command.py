@@ -1,13 +1,15 @@
 """Hooks that are started anew for each question and each event: shell commands, by picohook's contract."""
 
-from __future__ import annotations
-
 import os
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from ..errors import HookCrashedError
+from ..model.decisions import Decision
+from ..model.events import Event
+from ..model.payloads import Payload
 from ..model.replies import read_decision
-from ..model.stages import STAGES
+from ..model.stages import STAGES, Stage
 from ..process.advice import advice
 from ..process.runner import Runner
 from ..protocol.codec import decode_value, encode
@@ -16,16 +18,8 @@ from ..wire import words
 from ..wire.answer_fields import meaningful
 from ..wire.platforms import how_it_ended
 from ..wire.text import cut, last_words, show
+from .base import HostServices, Question
 from .queued_events import QueuedEventsHook
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from ..model.decisions import Decision
-    from ..model.events import Event
-    from ..model.payloads import Payload
-    from ..model.stages import Stage
-    from .base import HostServices, Question
 
 SHOWN_TAIL = 400
 """The number of characters of stderr that an error shows."""

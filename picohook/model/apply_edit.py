@@ -1,19 +1,14 @@
 """Applies a hook's edit to a payload: replaced fields and merge patches."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Mapping, Sequence, Set as AbstractSet
+from typing import Any, TypeVar
 
 from ..wire.answer_fields import is_set
 from ..wire.answer_form import fold_case
 from ..wire.merge import merge_patch
 from .payloads import LLMRequest, Payload
 from .results import RESULT_FIELDS
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence, Set as AbstractSet
-
-    from .stages import Stage
+from .stages import Stage
 
 P = TypeVar("P", bound=Payload)
 

@@ -1,16 +1,10 @@
 """Messages in the chat-completions shape: a model's answer, the tool calls in it, and their results."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from .payloads import ToolCall
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from .payloads import ToolResult
+from .payloads import ToolCall, ToolResult
 
 UNREADABLE = "picohook.unreadable_arguments"
 """The argument that holds the model's text if it is not a JSON object."""

@@ -1,7 +1,5 @@
 """The base of picohook's models."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict

@@ -4,17 +4,13 @@ The engine is that of pydantic, Rust's `regex`: it never backtracks. It has no l
 expression that cannot be read, or that would take too long for a text, matches: so the hook is asked.
 """
 
-from __future__ import annotations
-
 import re
+from collections.abc import Mapping
 from fnmatch import translate
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from pydantic_core import SchemaError, SchemaValidator
 from pydantic_core.core_schema import str_schema
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 MOST_WORK = 2_000_000
 """The most bytes of a text times states of an expression: about 50 ms."""

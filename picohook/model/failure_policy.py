@@ -1,8 +1,6 @@
 """Decides the effect of a hook's failure: the chain continues, ends, or the call is denied. No other module decides it."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -12,9 +10,7 @@ from ..wire.answer_fields import json_type
 from ..wire.text import cut, escape, explain
 from .decisions import CONTINUE, AbortTurn, Decision, Deny
 from .spec import OnFailure
-
-if TYPE_CHECKING:
-    from .stages import Stage
+from .stages import Stage
 
 
 def on_failure(stage: Stage[Any], hook: str, rule: OnFailure, cause: str) -> Decision:

@@ -1,15 +1,11 @@
 """The result of a proof of life: a call that hooks must deny, and their answers."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from ..wire import words
-
-if TYPE_CHECKING:
-    from .payloads import ToolCall
-    from .trail import StageTrail
+from .payloads import ToolCall
+from .trail import StageTrail
 
 Verdict: TypeAlias = Literal["denied", "failed", "not_denied"]
 """`denied`: a hook denied the call. `failed`: it was denied only because a hook failed. `not_denied`: it could have run."""

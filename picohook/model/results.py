@@ -1,7 +1,5 @@
 """Reads the result with which a hook responds in place of a tool or the model."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from itertools import islice
 from typing import Any

@@ -3,10 +3,9 @@
 The configuration, the protocol, `picohook new` and `call`, the conformance kit, servers and the metrics read the rows.
 """
 
-from __future__ import annotations
-
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from ..wire import words
 from ..wire.answer_form import AnswerForm
@@ -21,9 +20,6 @@ from .payloads import (
     ToolReturn,
 )
 from .results import RESULT_FIELDS, llm_response, tool_result
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 P = TypeVar("P", bound=Payload)
 

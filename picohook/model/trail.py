@@ -1,12 +1,8 @@
 """The trail of a stage: for each hook, its action, its duration, and the cause of its failure."""
 
-from __future__ import annotations
-
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from typing import Any, Literal, TypeAlias
 
 OutcomeAction: TypeAlias = Literal[
     "continue", "modify", "respond", "deny_tool", "skip", "retry", "pause", "abort_turn", "hard_abort"

@@ -1,7 +1,5 @@
 """Counts and times for each hook and stage. Recording is nearly free: most of the work is done when they are read."""
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from typing import Any

@@ -6,32 +6,26 @@ any. A project's configurations are those of its directory and of all directorie
 outermost is asked first, and an inner one can only add hooks to it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import os
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from ..config import dialects, user_places
+from ..config.document import Config
 from ..config.load import load
 from ..config.problems import Problems
+from ..config.table import Table
 from ..config.warnings import warnings
 from ..errors import Problem, TrustError
-from ..model.spec import Timeouts
+from ..extension import Dialect
+from ..model.spec import HookSpec, Timeouts
+from ..wire.regular_files import Identity
 from ..wire.text import escape
 from . import system_layer, trust, trust_store
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-
-    from ..config.document import Config
-    from ..config.table import Table
-    from ..extension import Dialect
-    from ..model.spec import HookSpec
-    from ..wire.regular_files import Identity
 
 
 @dataclass(frozen=True, slots=True)

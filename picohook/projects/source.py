@@ -1,19 +1,16 @@
 """Reads a host's configuration, and sees whether its files have changed."""
 
-from __future__ import annotations
-
 import os
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from ..model.spec import HookSpec
+from ..wire.regular_files import Identity
 from . import trust
+from .layers import Layers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from ..config.document import Config
-    from ..model.spec import HookSpec
-    from ..wire.regular_files import Identity
-    from .layers import Layers
 
 Stamp = tuple[int, ...] | None
 """Distinguishes two states of a file; None if there is no file."""

@@ -3,8 +3,6 @@
 The result is the same as the codec's. All other lines have to be decoded.
 """
 
-from __future__ import annotations
-
 import json
 from itertools import product
 

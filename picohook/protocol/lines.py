@@ -1,12 +1,7 @@
 """Splits bytes into lines, in linear time and bounded memory, and detects a line that is too long."""
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from io import BytesIO
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 class LineBuffer:

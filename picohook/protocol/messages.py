@@ -1,7 +1,5 @@
 """The messages of JSON-RPC, which `codec` reads and writes, and the replies in responses."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Final

@@ -11,13 +11,12 @@ Where the first of many is looked for while others are removed, there is an `Ord
 key after removals.
 """
 
-from __future__ import annotations
-
 from collections import OrderedDict, deque
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..errors import ProtocolError
 from ..wire import words
@@ -28,9 +27,6 @@ from .hints import TEXT_ID, hint_of_line, hint_of_unknown
 from .known_reply import COMPACT, PlainReply, spelling_of
 from .lines import LineBuffer
 from .messages import InvalidLine, Message, Notification, Reply, Request, Response, read_response
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 GATHER = 64
 """The most buffers that `data_to_send` returns: enough for an efficient write, and within every system's limit."""

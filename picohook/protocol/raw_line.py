@@ -1,14 +1,9 @@
 """The raw lines of a hook's standard input and output, for a `tap`."""
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from ..wire.text import escape
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 MAX_KEPT = 64 * 1024
 """The most bytes of a line that are kept."""

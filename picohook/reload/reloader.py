@@ -1,33 +1,26 @@
 """Reloads a running host's configuration."""
 
-from __future__ import annotations
-
 import functools
 from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import anyio
 import anyio.to_thread
 
 from ..engine.arrangement import Mounted
+from ..engine.lifecycle import MountedHooks
 from ..engine.order import in_order
 from ..engine.status import Reloaded
 from ..errors import ConfigError, HookCrashedError, Problem
-from ..hooks.base import Hook, HookStatus
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-    from contextlib import AbstractAsyncContextManager
-
-    from ..engine.lifecycle import MountedHooks
-    from ..hooks.base import Question
-    from ..model.decisions import Decision
-    from ..model.events import Event
-    from ..model.spec import HookSpec, Timeouts
-    from ..projects.layers import Layers
-    from ..projects.source import Source
-
+from ..hooks.base import Hook, HookStatus, Question
+from ..model.decisions import Decision
+from ..model.events import Event
+from ..model.spec import HookSpec, Timeouts
+from ..projects.layers import Layers
+from ..projects.source import Source
 
 _KINDS = ("added", "removed", "changed", "kept")
 EVENTS_HELD = 1024

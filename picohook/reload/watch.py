@@ -1,21 +1,17 @@
 """Reloads a host whenever a file of its configuration changes."""
 
-from __future__ import annotations
-
 import contextlib
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import anyio
 from anyio.to_thread import run_sync
 
+from ..engine.status import Reloaded
 from ..errors import PicohookError
+from ..observe.log import Log
+from ..projects.source import Source
 from ..wire.extras import needs
-
-if TYPE_CHECKING:
-    from ..engine.status import Reloaded
-    from ..observe.log import Log
-    from ..projects.source import Source
-    from .reloader import Reloader
+from .reloader import Reloader
 
 
 class Reloadable(Protocol):

@@ -1,27 +1,20 @@
 """A batch: the tool calls of one response. Hooks are asked about one call after another. The tools run in parallel."""
 
-from __future__ import annotations
-
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import anyio
 
 from ..calls.abort import AbortTurnError, HardAbortError, PausedError, raise_if_ended
 from ..calls.tool_call import DecidedCall, call_digest, ended, not_run, value_of
 from ..engine.resumed import Resumed, decided_by
-from ..model.payloads import ToolResult, ToolReturn
+from ..model.decisions import Outcome
+from ..model.payloads import ToolCall, ToolResult, ToolReturn
 from ..wire.words import CONTINUE, MODIFY, PAUSE
-from .paused import fingerprints, unchanged
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from ..model.decisions import Outcome
-    from ..model.payloads import ToolCall
-    from .base_turn import BaseTurn
-    from .paused import Step
+from .base_turn import BaseTurn
+from .paused import Step, fingerprints, unchanged
 
 SKIPPED = "Tool execution skipped: {}"
 INTERRUPTED = "Tool execution was interrupted"

@@ -1,7 +1,5 @@
 """Delivery: the part of a tool's result that goes to the user."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -6,30 +6,24 @@ embedder's key. Without the MAC, guards and approvers are asked again about the 
 A pause can be used once, and not after its life is over. It counts as used before anything of the turn runs.
 """
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import json
 import math
 import secrets
 import time
-from typing import TYPE_CHECKING, Any, Final, Literal
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, Literal, Self
 
 import anyio.to_thread
 from pydantic import Field, PrivateAttr, ValidationError, model_validator
 
+from ..engine.asker import Asker
+from ..engine.used_pauses import UsedPauses
 from ..errors import PicohookError
 from ..model.deferred import DeferredModel
-from ..model.payloads import Meta, ToolCall, ToolResult  # noqa: TC001 - pydantic reads them at run time
+from ..model.payloads import Meta, ToolCall, ToolResult
 from ..wire.text import explain
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from typing import Self
-
-    from ..engine.asker import Asker
-    from ..engine.used_pauses import UsedPauses
 
 VERSION: Final = 1
 

@@ -3,33 +3,25 @@
 The steps are `prompt`, `llm`, `tools`, `compact` and `finish`; `run` is the loop that most agents make of them.
 """
 
-from __future__ import annotations
-
 import functools
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from ..calls.abort import PausedError, raise_if_ended
-from ..calls.model_call import DecidedRequest, in_rounds
-from ..calls.tool_call import decide
+from ..calls.model_call import Complete, DecidedRequest, Show, in_rounds
+from ..calls.tool_call import DecidedCall, OnPause, decide
 from ..engine.resumed import decided_by
 from ..errors import PicohookError
 from ..model.conversation import answer_in, calls_of
 from ..model.payloads import Finish, LLMRequest, LLMResponse, Prompt, ToolCall, ToolResult, deep_copy
 from ..model.stages import BEFORE_LLM, BEFORE_TOOL
+from ..model.trail import StageTrail
 from ..wire import words
 from .base_turn import BaseTurn, from_user
 from .batch import Batch
+from .delivery import Delivery
 from .paused import Step, fingerprints, unchanged
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Mapping, Sequence
-
-    from ..calls.model_call import Complete, Show
-    from ..calls.tool_call import DecidedCall, OnPause
-    from ..model.trail import StageTrail
-    from .delivery import Delivery
-
 
 F = TypeVar("F", bound="Callable[..., Coroutine[Any, Any, Any]]")
 

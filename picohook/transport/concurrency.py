@@ -1,14 +1,9 @@
 """Limits how many requests a hook gets at once (`max_in_flight`). Other requests wait here for a free slot."""
 
-from __future__ import annotations
-
 from collections import OrderedDict
-from typing import TYPE_CHECKING
 
 from ..errors import HookTimeoutError
-
-if TYPE_CHECKING:
-    from .reactor import Reactor, Waiter
+from .reactor import Reactor, Waiter
 
 
 class ConcurrencyLimit:

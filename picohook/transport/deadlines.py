@@ -1,21 +1,18 @@
 """Times calls out. All calls of a channel share one alarm, because a timer for each call would cost too much."""
 
-from __future__ import annotations
-
 import math
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable
+from typing import Any, Protocol
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from .reactor import Promise, Reactor
 
-    from .reactor import Promise, Reactor
 
-    class Calls(Protocol):
-        """Calls that wait for replies."""
+class Calls(Protocol):
+    """Calls that wait for replies."""
 
-        @property
-        def waiting(self) -> list[Any]:
-            """All calls that wait, oldest first."""
+    @property
+    def waiting(self) -> list[Any]:
+        """All calls that wait, oldest first."""
 
 
 NEVER = float("inf")

@@ -4,16 +4,11 @@ It uses persistent callbacks instead of tasks, because a task for each call or r
 thread and must not raise.
 """
 
-from __future__ import annotations
-
 import types
-from contextvars import ContextVar
+from collections.abc import Callable, Coroutine, Generator, Iterable
+from contextvars import Context, ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Generator, Iterable
-    from contextvars import Context
 
 T = TypeVar("T")
 

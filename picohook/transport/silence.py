@@ -1,12 +1,7 @@
 """Finds out why a process did not answer hello: waits a little, then ends its input, and reads its output."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from .pipe import LinePipe
-    from .reactor import Reactor
+from .pipe import LinePipe
+from .reactor import Reactor
 
 LISTEN, LISTEN_AT_END = 0.25, 0.25
 """Seconds to wait for output, before and after the input ends."""

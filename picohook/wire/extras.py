@@ -1,7 +1,5 @@
 """Advice on the packages to install for a part of picohook."""
 
-from __future__ import annotations
-
 
 def needs(what: str, package: str, extra: str) -> str:
     """Returns the message about a part of picohook whose extra is not installed."""

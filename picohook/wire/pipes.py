@@ -1,21 +1,16 @@
 """The pipes of a hook, for a program that waits for its answers. Standard library only: the SDK and the kit share it."""
 
-from __future__ import annotations
-
 import os
 import select
 import signal
 import subprocess
 import tempfile
 import time
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from typing import Any
 
 from .platforms import exit_descriptor
-
-TYPE_CHECKING = False  # as in `wire`
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from typing import Any
 
 CHUNK = 64 * 1024
 

@@ -1,14 +1,9 @@
 """Reads files that others may have put there: only regular files, without waiting, and no more than a limit."""
 
-from __future__ import annotations
-
 import errno
 import os
 import stat
-
-TYPE_CHECKING = False  # as in `words`
-if TYPE_CHECKING:
-    from typing import BinaryIO
+from typing import BinaryIO
 
 Identity = tuple[int, ...]
 """One state of a file: its device, inode, size, and the times of its last changes."""
