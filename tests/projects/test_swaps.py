@@ -14,6 +14,7 @@ import anyio
 import anyio.lowlevel
 import anyio.to_thread
 import pytest
+from scripted import reads_files
 
 from picohook import HookSpec, Host, LLMRequest, RestartPolicy, Timeouts, ToolCall
 from picohook.contain.tiers import Containment
@@ -338,6 +339,7 @@ async def test_files_that_stay_stuck_take_a_bounded_number_of_threads():
                 tasks.start_soon(threads.run, lambda begun=begun: (begun.set(), released.wait()), reactor.now() + 60)
                 await anyio.to_thread.run_sync(begun.wait)
                 tasks.cancel_scope.cancel()
+        assert reads_files()
         with pytest.raises(TimeoutError):
             await threads.run(pytest.fail, reactor.now() + 60)
     finally:
