@@ -1,7 +1,5 @@
 """Proves that the agent of another vendor asks its hooks, by driving the installed program against a scripted model."""
 
-from __future__ import annotations
-
 from ...extension import Command, Extension, Lazy
 
 extension = Extension(

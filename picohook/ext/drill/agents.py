@@ -1,7 +1,5 @@
 """The agents that a drill can drive, as `agents.toml` has them, and how a program is run without a terminal."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
@@ -9,12 +7,10 @@ import signal
 import subprocess
 import sys
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from typing import Any, TypeAlias, TypeVar
 
 T = TypeVar("T")
 Call: TypeAlias = tuple[str, str, dict[str, Any]]

@@ -1,7 +1,5 @@
 """A throw-away copy of an agent's settings, with a recorder in the place of each hook that is asked before a tool."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -10,9 +8,10 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from threading import Timer
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -21,13 +20,8 @@ from ...contain.syscalls import CLONE_NEWNS, libc
 from ...errors import PicohookError
 from ...wire.merge import merge_patch
 from ..vendors.dialects import rows, vendor_named
-from .agents import filled
+from .agents import Agent, filled
 from .alone import recorder
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from .agents import Agent
 
 FOREIGN = re.compile(
     r"(?i)(ANTHROPIC|CLAUDE|OPENAI|CODEX|GEMINI|GOOGLE|COPILOT|GITHUB|GH|AWS|AZURE|OTEL|DBUS)(_\w*|CODE)?$|\w*_PROXY$"

@@ -1,21 +1,17 @@
 """A model whose answers are a script, behind three vendors' interfaces on this machine: Anthropic's, OpenAI's and Google's."""
 
-from __future__ import annotations
-
 import json
 import threading
 import time
 import tomllib
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from .agents import Call, filled
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
 
 Said: TypeAlias = str | list[Call]
 """What a model says: a text that ends the turn, or calls of tools."""
@@ -63,7 +59,7 @@ def _body(path: str, said: Callable[[], Said]) -> tuple[str, bytes]:
 
 
 class _Handler(BaseHTTPRequestHandler):
-    server: Model
+    server: "Model"
 
     def log_message(self, *_: Any) -> None:
         pass

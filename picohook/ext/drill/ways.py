@@ -1,7 +1,5 @@
 """The ways to run something, and the verdict about each."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
@@ -11,17 +9,13 @@ import signal
 import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from ...errors import PicohookError
-from .agents import filled, run
+from .agents import Agent, filled, run
 from .alone import recorder
 from .copies import FOREIGN, Copy
-from .model import serving
-
-if TYPE_CHECKING:
-    from .agents import Agent
-    from .model import Model, Said, Step
+from .model import Model, Said, Step, serving
 
 Verdict: TypeAlias = Literal["guarded", "unguarded", "inconclusive"]
 

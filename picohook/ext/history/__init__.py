@@ -1,7 +1,5 @@
 """Past tool calls, from the transcripts that agents keep of their sessions on this machine."""
 
-from __future__ import annotations
-
 from ...extension import Command, Extension, Lazy
 
 extension = Extension(

@@ -1,23 +1,17 @@
 """Past tool calls: what agents' transcripts say of each, as a stream over all files."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re
 from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 from ...journal.ledger import LONGEST_LINE
 from ...protocol.codec import decode_own
 from ...wire.regular_files import open_regular
-from .transcripts import AGENTS, Transcript, found_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    from .transcripts import PastCall
+from .transcripts import AGENTS, PastCall, Transcript, found_of
 
 _HEAD, _PIECE = 1 << 16, 1 << 20
 """The bytes of a file in which its first time is, and those that are read at once to find the end of a line."""

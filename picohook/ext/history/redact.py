@@ -1,7 +1,5 @@
 """Replaces secrets in text that is printed or written, by the guards' own lists."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

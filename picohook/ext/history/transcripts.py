@@ -1,23 +1,19 @@
 """Reads the transcripts of each agent, as `transcripts.toml` says. What is not known there is left out."""
 
-from __future__ import annotations
-
 import glob
 import os
 import re
 import shlex
 import tomllib
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...protocol.codec import decode_own
 from ..vendors.tools import shown_call
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 _EVERY, *_EACH = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")).items()
 AGENTS = {name: SimpleNamespace(name=name, **{**_EVERY[1], **table}) for name, table in _EACH}

@@ -1,22 +1,15 @@
 """Joins past calls with audit logs, to find the calls that ran and about which no hook was asked."""
 
-from __future__ import annotations
-
 import contextlib
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from pathlib import Path
 
 from ...errors import PicohookError
 from ...journal.ledger import files_of, lines_of
 from ...projects import layers
 from ...protocol.codec import decode_own
-from .transcripts import seconds_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
-
-    from .transcripts import PastCall
+from .transcripts import PastCall, seconds_of
 
 _BEFORE = ("hook.before_tool", "hook.approve_tool")
 ASKED, UNASKED = "asked", "unasked"

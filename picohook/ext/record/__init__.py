@@ -1,7 +1,5 @@
 """Records of a host's questions to its hooks, and their replay."""
 
-from __future__ import annotations
-
 from ...extension import Command, Extension, HookKey, Keyword, Lazy
 
 extension = Extension(

@@ -5,17 +5,13 @@ or `abandoned`. `params` are written if they differ from the last ones of their 
 hook saw, and in an `answer` those after its edits.
 """
 
-from __future__ import annotations
-
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ...model.decisions import Outcome
 from ...model.events import known_kind
 from ...model.payloads import Meta
-
-if TYPE_CHECKING:
-    from ...model.decisions import Outcome
-    from ...model.trail import TrailEntry
+from ...model.trail import TrailEntry
 
 VERSION = 1
 """The version of the format. A reader refuses every other one."""

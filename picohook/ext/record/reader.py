@@ -1,23 +1,17 @@
 """Reads a record line by line. The lines of a chain are kept until the chain has ended."""
 
-from __future__ import annotations
-
 from collections import OrderedDict
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 from ...errors import PicohookError
 from ...model.failure_policy import describe
-from ...model.stages import FIXED, STAGES
+from ...model.payloads import Payload
+from ...model.stages import FIXED, STAGES, Stage
 from ...protocol.codec import decode_own
 from ...wire.text import escape
 from .format import VERSION, Line, check
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from ...model.payloads import Payload
-    from ...model.stages import Stage
 
 MOST_ENDED = 1024
 """The chains whose hooks in shadow may answer after their end."""
@@ -53,7 +47,7 @@ class Chain:
     """Its end, or that it was abandoned."""
     succeeded: bool | None = None
     """Whether its call succeeded, by the transcript of an agent; None for a chain of a record."""
-    now: Chain | None = None
+    now: "Chain | None" = None
     """The same question, asked again."""
 
     @property

@@ -1,29 +1,22 @@
 """Asks hooks about past calls again, one after another, in their order, and compares the decisions."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
+from collections import Counter
+from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ...engine.engine import Engine
 from ...model.apply_edit import alike
 from ...model.payloads import Meta
 from ...protocol.codec import decode_own, encode
 from ...wire import words
-from .format import answer_of, end_of
-from .reader import editable
+from .format import Line, answer_of, end_of
+from .reader import Chain, Entry, editable
 from .shown import ALLOWED
-
-if TYPE_CHECKING:
-    from collections import Counter
-    from collections.abc import AsyncIterator, Iterable, Mapping
-
-    from ...engine.engine import Engine
-    from .format import Line
-    from .reader import Chain, Entry
 
 Facts = dict[str, Any]
 FACTS = ("action", "failed", "reason", "feedback", "result", "notes", "payload")

@@ -3,44 +3,35 @@
 The process is a hook on the SDK. Its handlers ask the hook on a host of that process. In a back-test, Python functions run so.
 """
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import os
 import pickle
 import signal
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from ...engine.arrangement import Service
 from ...engine.chain import NEVER, Chain
 from ...engine.seat import Seat
 from ...errors import EncodeError, HookError
-from ...hooks.base import Hook
+from ...hooks.base import Hook, HookStatus, HostServices
 from ...hooks.process import ProcessHook
 from ...host import Host
-from ...model.encoded import CHANGED
+from ...model.encoded import CHANGED, Encoded
+from ...model.events import Event
 from ...model.spec import HookSpec
-from ...model.stages import STAGES
+from ...model.stages import STAGES, Stage
 from ...model.trail import TrailEntry
 from ...observe.rate_limit import RateLimit
 from ...sdk.app import HookApp
+from ...sdk.base import Call
 from ...wire import words
 from ..nats.answers import answer_of
 from ..vendors import dialogue
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from ...blocking import BlockingHost
-    from ...hooks.base import HookStatus, HostServices
-    from ...model.encoded import Encoded
-    from ...model.events import Event
-    from ...model.stages import Stage
-    from ...sdk.base import Call
 
 Mode = Literal["decides", "shadow"]
 
@@ -186,24 +177,23 @@ class _Served(HookApp):
         signal.signal(signal.SIGTERM, signal.SIG_DFL)  # it ends a function that hangs, too
         with Host.blocking([self._spec]) as host:
 
+            def asked(call: Call) -> dict[str, Any]:
+                """Returns the hook's answer. Raises `HookError` if it failed."""
+                stage = STAGES[call.stage]
+                payload = stage.payload.model_validate(call.params)
+                outcome = host.ask(stage.name, payload)
+                (entry,) = outcome.trail
+                if entry.failure is not None:
+                    raise HookError(f"{entry.failure}: {entry.error}")
+                return answer_of(stage, payload, outcome)
+
             async def answer(call: Call) -> dict[str, Any]:
-                return await asyncio.to_thread(_answer, host, call)
+                return await asyncio.to_thread(asked, call)
 
             for stage in self._spec.asked_at:
                 getattr(self, stage)(answer)
             self.on_event(lambda event: host.emit(event.kind, event.payload))
             super().serve(stdin, stdout)
-
-
-def _answer(host: BlockingHost, call: Call) -> dict[str, Any]:
-    """Returns the hook's answer. Raises `HookError` if it failed."""
-    stage = STAGES[call.stage]
-    payload = stage.payload.model_validate(call.params)
-    outcome = host.ask(stage.name, payload)
-    (entry,) = outcome.trail
-    if entry.failure is not None:
-        raise HookError(f"{entry.failure}: {entry.error}")
-    return answer_of(stage, payload, outcome)
 
 
 def main() -> None:

@@ -3,8 +3,6 @@
 A page is one file that asks nothing of any other, and in which no text of a call can act.
 """
 
-from __future__ import annotations
-
 import base64
 import gzip
 import hashlib
@@ -12,10 +10,11 @@ import json
 import os
 import re
 import tempfile
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import IO, Annotated, Any
 
 import typer
 
@@ -24,15 +23,8 @@ from ...errors import PicohookError
 from ...wire import words, written_files
 from ...wire.text import escape, shortened
 from ..history.redact import redacted
-from .format import without_empty
-from .reader import editable
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import IO
-
-    from .format import Line
-    from .reader import Chain, Record
+from .format import Line, without_empty
+from .reader import Chain, Record, editable
 
 Html = Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Write a page for a browser there.")]
 Full = Annotated[bool, typer.Option("--full", help="With --html: long texts are not cut.")]
