@@ -206,6 +206,11 @@ def method(node: ast.FunctionDef | ast.AsyncFunctionDef, module: str) -> Member:
     return Member(kept + signature(node, module), text)
 
 
+def unquoted(kind: ast.expr) -> ast.expr:
+    """Returns a type that is in quotes because its class is defined later, without the quotes."""
+    return ast.parse(kind.value, mode="eval").body if isinstance(kind, ast.Constant) and isinstance(kind.value, str) else kind
+
+
 def signature(node: ast.FunctionDef | ast.AsyncFunctionDef, module: str) -> str:
     """Returns the signature of a function, without the parameters that are not for others."""
     arguments = copy.deepcopy(node.args)
@@ -216,7 +221,10 @@ def signature(node: ast.FunctionDef | ast.AsyncFunctionDef, module: str) -> str:
     if positional and positional[0].arg in {"self", "cls"}:
         del positional[0]
     arguments.kwonlyargs, arguments.kw_defaults = [one for one, _ in kept], known
-    returns = f" -> {ast.unparse(node.returns)}" if node.returns else ""
+    for argument in ast.walk(arguments):
+        if isinstance(argument, ast.arg) and argument.annotation:
+            argument.annotation = unquoted(argument.annotation)
+    returns = f" -> {ast.unparse(unquoted(node.returns))}" if node.returns else ""
     start = "async def" if isinstance(node, ast.AsyncFunctionDef) else "def"
     return f"{start} {node.name}({ast.unparse(arguments)}){returns}: ..."
 

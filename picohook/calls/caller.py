@@ -1,26 +1,19 @@
 """Makes whole tool calls and model calls, each with the questions to hooks before and after it."""
 
-from __future__ import annotations
-
 import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar, Unpack
 
 from ..engine.asker import Asker
-from ..engine.used_pauses import USERS_FILE
+from ..engine.used_pauses import USERS_FILE, UsedPauses
 from ..errors import PicohookError
+from ..model.decisions import Outcome
+from ..model.payloads import LLMRequest, LLMResponse, ToolCall, ToolResult
 from . import model_call, tool_call
+from .model_call import Complete, DecidedRequest, Show
 from .rounds import Rounds
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from typing import Unpack
-
-    from ..engine.used_pauses import UsedPauses
-    from ..model.decisions import Outcome
-    from ..model.payloads import LLMRequest, LLMResponse, ToolCall, ToolResult
-    from .model_call import Complete, DecidedRequest, Show
-    from .tool_call import DecidedCall, OnPause, ToolRun
+from .tool_call import DecidedCall, OnPause, ToolRun
 
 C = TypeVar("C", bound="Caller")
 

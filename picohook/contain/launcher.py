@@ -1,7 +1,5 @@
 """The host's side of a launcher (`launcher_program.py`), and of the processes that its keepers (`keeper.py`) start."""
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import marshal
@@ -12,13 +10,18 @@ import socket
 import struct
 import termios
 import weakref
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import anyio
 
+from ..observe.log import Log
 from ..process.kill import KILL_WAIT, kill_pidfd, stop_in_steps
+from ..process.plan import Plan
+from ..process.spawn import Streams
+from ..transport.reactor import Reactor, Waiter
 from . import limits
 from .launcher_start import (
     CLOSE_WAIT,
@@ -27,14 +30,6 @@ from .launcher_start import (
     reap,
     start_launcher,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from ..observe.log import Log
-    from ..process.plan import Plan
-    from ..process.spawn import Streams
-    from ..transport.reactor import Reactor, Waiter
 
 READY_WAIT = 10.0
 """Seconds that a launcher may take to start. It usually takes a few hundredths of a second."""
@@ -98,7 +93,7 @@ class Launcher:
 
     async def spawn(
         self, plan: Plan, streams: Streams, deadline: float, rows: Sequence[limits.Row] = (), group: str = ""
-    ) -> LaunchedProcess:
+    ) -> "LaunchedProcess":
         """Start a process as `Spawner.spawn` does, with resource limits and a control group."""
         request = _request(plan, rows, group)
         descriptors = streams if plan.program is None else (*streams, plan.program.descriptor)

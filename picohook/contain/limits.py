@@ -4,22 +4,16 @@ RLIMIT_NPROC alone counts all processes of a user, and does not apply to root. I
 the hook's processes (Linux 5.14). For root a control group counts them.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import resource
 import secrets
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from ..model.spec import Limits
 from ..process.spawn import NotAvailableError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from ..model.spec import Limits
 
 COUNTS_BY_NAMESPACE = (5, 14)
 

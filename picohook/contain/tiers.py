@@ -3,24 +3,19 @@
 Calls do not pass through here. A hook's start takes one message to a launcher and one back, and its end one message.
 """
 
-from __future__ import annotations
-
 import resource
 from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal
 
+from ..observe.log import Log
 from ..process.group import GroupSpawner
-from ..process.spawn import NotAvailableError
+from ..process.plan import Plan
+from ..process.spawn import NotAvailableError, SpawnedProcess, Spawner, Streams
+from ..transport.reactor import Reactor
 from . import limits
 from .launcher import Launcher
 from .launcher_start import TierUnavailableError
 from .sandbox import Sandboxes
-
-if TYPE_CHECKING:
-    from ..observe.log import Log
-    from ..process.plan import Plan
-    from ..process.spawn import SpawnedProcess, Spawner, Streams
-    from ..transport.reactor import Reactor
 
 Tier = Literal["namespace", "sweep", "group"]
 

@@ -1,13 +1,14 @@
 """Asks hooks at stages, and tells them of events."""
 
-from __future__ import annotations
-
 import math
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 import anyio
 
+from ..hooks.base import Hook
+from ..model.decisions import Outcome
 from ..model.encoded import Encoded
 from ..model.events import Event, known_kind
 from ..model.payloads import (
@@ -23,7 +24,7 @@ from ..model.payloads import (
     ToolReturn,
     deep_copy,
 )
-from ..model.spec import RespondRule
+from ..model.spec import RespondRule, Timeouts
 from ..model.stages import (
     AFTER_COMPACT,
     AFTER_LLM,
@@ -35,25 +36,18 @@ from ..model.stages import (
     BEFORE_PROMPT,
     BEFORE_TOOL,
     STAGES,
+    Stage,
 )
 from ..wire import words
+from .arrangement import Arrangement, Generation, Service
 from .chain import Chain
-from .listener import NO_OPERATION
+from .event_queue import EventOf
+from .lifecycle import MountedHooks
+from .listener import NO_OPERATION, Operation, OperationKind
 from .resumed import Resumed
 from .status import HostStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine, Mapping
-    from typing import Unpack
-
-    from ..hooks.base import Hook
-    from ..model.decisions import Outcome
-    from ..model.spec import Timeouts
-    from ..model.stages import Stage
-    from .arrangement import Arrangement, Generation, Service
-    from .event_queue import EventOf
-    from .lifecycle import MountedHooks
-    from .listener import Operation, OperationKind
     from .seat import Seat
 
 P = TypeVar("P", bound=Payload)

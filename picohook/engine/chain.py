@@ -3,36 +3,27 @@
 `Chain.run` is the only loop over hooks, and `Chain.ask` the only place where a hook's failure is caught.
 """
 
-from __future__ import annotations
-
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import anyio
 
 from ..errors import HookTimeoutError, PicohookError
-from ..hooks.base import Question
+from ..hooks.base import Hook, Question
 from ..model import failure_policy
 from ..model.decisions import CONTINUE, Approve, Asked, Continue, Deny, Modify, Outcome, Pause, Retry
-from ..model.encoded import CHANGED
+from ..model.encoded import CHANGED, Encoded
 from ..model.payloads import Payload
 from ..model.spec import SYSTEM_SHARE
-from ..model.trail import TrailEntry
+from ..model.stages import Stage
+from ..model.trail import OutcomeAction, TrailEntry
 from ..wire import words
 from .apply_decision import apply
-from .seat import entry_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from ..hooks.base import Hook
-    from ..model.encoded import Encoded
-    from ..model.stages import Stage
-    from ..model.trail import OutcomeAction
-    from .listener import Account
-    from .part import Part
-    from .seat import Seat
-    from .tool_ownership import Ownership
+from .listener import Account
+from .part import Part
+from .seat import Seat, entry_of
+from .tool_ownership import Ownership
 
 P = TypeVar("P", bound=Payload)
 

@@ -1,26 +1,19 @@
 """A chain that resumes after a pause: a decision takes the place of the hook that paused."""
 
-from __future__ import annotations
-
 import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..errors import PicohookError
-from ..hooks.base import DecidedHook
-from ..model.decisions import CONTINUE, Approve, Pause
+from ..hooks.base import DecidedHook, Hook
+from ..model.decisions import CONTINUE, Approve, Decision, Outcome, Pause
+from ..model.payloads import Payload
 from ..model.spec import HookSpec
+from ..model.stages import Stage
 from ..wire import words
+from .arrangement import Mounted
 from .seat import Seat
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
-
-    from ..hooks.base import Hook
-    from ..model.decisions import Decision, Outcome
-    from ..model.payloads import Payload
-    from ..model.stages import Stage
-    from .arrangement import Mounted
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,18 +1,11 @@
 """A seat: one hook in the chain of one stage, with its timeout and its filter; and its entries in the trail."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from ..model.decisions import CONTINUE, Approve, Deny
+from ..hooks.base import Hook
+from ..model.decisions import CONTINUE, Approve, Decision, Deny
+from ..model.filters import Filter
+from ..model.payloads import Payload
 from ..model.trail import TrailEntry
 from ..wire import words
-
-if TYPE_CHECKING:
-    from ..hooks.base import Hook
-    from ..model.decisions import Decision
-    from ..model.filters import Filter
-    from ..model.payloads import Payload
 
 KEPT_FOR_FALLBACK = 0.25
 """The share of a hook's time that is kept for its fallback."""
@@ -34,7 +27,7 @@ class Seat:
         hook: Hook,
         timeout: float,
         filter: Filter | None = None,  # noqa: A002 - what it is
-        fallback: Seat | None = None,
+        fallback: "Seat | None" = None,
     ) -> None:
         self.hook = hook
         self.name = hook.name

@@ -1,18 +1,12 @@
 """Tool ownership: a hook may answer for its own tools without approval."""
 
-from __future__ import annotations
-
 from collections import OrderedDict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ..model.payloads import LLMRequest, ToolCall
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from ..hooks.base import Hook
-    from ..model.payloads import Payload
+from ..hooks.base import Hook
+from ..model.payloads import LLMRequest, Payload, ToolCall
 
 SESSIONS = 1024
 """Sessions that are remembered. The least recently used is forgotten first, and its hooks need approval again."""
@@ -35,7 +29,7 @@ class Ownership:
         self._provided: dict[str, set[str]] = {}
         self._sessions: OrderedDict[str, _Session] = OrderedDict()
 
-    def branch(self, session_key: str) -> Ownership:
+    def branch(self, session_key: str) -> "Ownership":
         """A copy that knows this session as it is now. Later changes to either do not affect the other."""
         copy = Ownership()
         known = self._sessions.get(session_key)

@@ -1,30 +1,23 @@
 """The base class of all hooks, and the data that a hook and its host exchange."""
 
-from __future__ import annotations
-
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from types import TracebackType
+from typing import Any, Generic, TypeVar
 
 import anyio
 
-from ..errors import HookTimeoutError
-from ..model.payloads import Payload
+from ..errors import HookError, HookTimeoutError, Problem
+from ..model.decisions import Decision
+from ..model.encoded import Encoded
+from ..model.events import Event
+from ..model.payloads import Payload, ToolCall
+from ..model.spec import HookSpec, Parts
+from ..model.stages import Stage
+from ..model.trail import TrailEntry
 from ..observe.failure_log import FailureLog
 from ..observe.metrics import HookMetrics
 from ..process.spawn import ProcessServices
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
-    from types import TracebackType
-
-    from ..errors import HookError, Problem
-    from ..model.decisions import Decision
-    from ..model.encoded import Encoded
-    from ..model.events import Event
-    from ..model.payloads import ToolCall
-    from ..model.spec import HookSpec, Parts
-    from ..model.stages import Stage
-    from ..model.trail import TrailEntry
 
 P = TypeVar("P", bound=Payload)
 Q = TypeVar("Q")
@@ -102,13 +95,13 @@ class HostServices(ProcessServices):
 
     notice: Callable[[StateChange], None] | None = None
     """Called with each new state of the hook."""
-    has_approver: Callable[[ToolCall, Hook | None], bool] = lambda _call, _abstaining: False
+    has_approver: "Callable[[ToolCall, Hook | None], bool]" = lambda _call, _abstaining: False
     """Whether a hook is asked to approve the call. Given a hook that abstains, hooks that may abstain too do not count."""
     find_part: Callable[[type[Any]], Any] = lambda _: None
-    _shared: dict[Callable[[HostServices], Any], Any] = field(default_factory=dict)
+    _shared: "dict[Callable[[HostServices], Any], Any]" = field(default_factory=dict)
     """The objects that `shared` has made, for all hooks of the host."""
 
-    def shared(self, kind: Callable[[HostServices], S]) -> S:
+    def shared(self, kind: "Callable[[HostServices], S]") -> S:
         """The one object of this kind on this host.
 
         It is made at the first call, by a call of `kind`. If it has a method `aclose`, it is called when the hooks have ended.

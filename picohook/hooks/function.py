@@ -1,19 +1,20 @@
 """A hook that is a Python callable in the host's own process."""
 
-from __future__ import annotations
-
 import inspect
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import CodeType, GeneratorType
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, get_args
 
 import anyio
 
 from ..errors import HookError, HookReplyError, PicohookError
 from ..model.decisions import APPROVE, CONTINUE, Approve, Continue, Decision, Deny, Modify, Respond, Retry
 from ..model.encoded import Encoded
+from ..model.events import Event
 from ..model.replies import read_decision
 from ..model.spec import HookSpec
+from ..model.stages import Stage
 from ..observe.rate_limit import RateLimit
 from ..process.threads import Threads
 from ..protocol.codec import decode_own, encode
@@ -21,15 +22,8 @@ from ..transport.event_loop import is_cancellation
 from ..transport.reactor import timed
 from ..wire import words
 from ..wire.text import explain
-from .base import TimeLimit
+from .base import HostServices, Question, TimeLimit
 from .queued_events import QueuedEventsHook
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from ..model.events import Event
-    from ..model.stages import Stage
-    from .base import HostServices, Question
 
 _DECISIONS = get_args(Decision)
 _ASYNC = inspect.CO_COROUTINE

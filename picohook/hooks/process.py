@@ -11,9 +11,8 @@ One task for each hook goes through the states. Calls do not pass through that t
 `channel` if it is set, and otherwise wait in `ready` until their own deadline.
 """
 
-from __future__ import annotations
-
 import signal
+from collections.abc import Awaitable
 from dataclasses import asdict, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
@@ -27,29 +26,24 @@ from ..errors import (
     HookReplyError,
     HookTimeoutError,
 )
-from ..model.decisions import CONTINUE
+from ..model.decisions import CONTINUE, Decision
+from ..model.events import Event
 from ..model.replies import read_decision
+from ..model.spec import Parts
+from ..model.stages import Stage
 from ..process.advice import advice
 from ..process.child import START_WAIT, Child
-from ..process.plan import ChangedError, DelayedError, Planner
+from ..process.plan import ChangedError, DelayedError, Plan, Planner
 from ..process.restart import RestartBudget, StartTurns
+from ..protocol.messages import Reply
 from ..transport.channel import CLOSED_OUTPUT, PIPE_ENDS, Channel, HookCounters
 from ..wire import words
 from ..wire.platforms import is_ending
 from ..wire.text import last_words
-from .base import Hook, StateChange
+from .base import Hook, HookStatus, HostServices, Question, StateChange
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
-
-    from ..model.decisions import Decision
-    from ..model.events import Event
-    from ..model.spec import Parts
-    from ..model.stages import Stage
-    from ..process.plan import Plan
-    from ..protocol.messages import Reply
     from ..transport.reactor import Waiter
-    from .base import HookStatus, HostServices, Question
 
 EXIT_WAIT, END_WAIT = 0.2, 5.0
 """Seconds to wait for the end of a process whose pipe broke, so that the error can name its exit code: before a look at the

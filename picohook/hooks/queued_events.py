@@ -1,21 +1,15 @@
 """Hooks that take events from a queue, one at a time, in a task. A full queue drops its oldest event."""
 
-from __future__ import annotations
-
 from collections import deque
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import anyio
 
 from ..model import failure_policy
+from ..model.events import Event
 from ..model.trail import TrailEntry
 from ..wire import words
-from .base import Hook
-
-if TYPE_CHECKING:
-    from ..model.events import Event
-    from .base import HookStatus, HostServices
+from .base import Hook, HookStatus, HostServices
 
 WAITING = 1024
 """The most events in a queue."""

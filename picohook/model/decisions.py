@@ -3,20 +3,14 @@
 `Decision` is a closed union: every hook returns exactly one of its members. The embedder gets an `Outcome`.
 """
 
-from __future__ import annotations
-
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, Union
+from typing import Any, ClassVar, Generic, TypeVar, Union
 
 from ..wire import words
-from .trail import StageTrail
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from .encoded import Encoded
-    from .payloads import LLMResponse, Payload, ToolResult
-    from .trail import Notes, OutcomeAction, Trail, TrailEntry
+from .encoded import Encoded
+from .payloads import LLMResponse, Payload, ToolResult
+from .trail import Notes, OutcomeAction, StageTrail, Trail, TrailEntry
 
 P_co = TypeVar("P_co", bound="Payload", covariant=True)
 

@@ -1,17 +1,12 @@
 """A payload with its JSON bytes, encoded once for all hooks."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import Generic, Self, TypeVar
 
 from pydantic import ValidationError
 
 from ..errors import EncodeError, PicohookError
 from ..protocol.codec import decode_own, encode
 from .payloads import Payload
-
-if TYPE_CHECKING:
-    from typing import Self
 
 P = TypeVar("P", bound=Payload)
 
@@ -41,7 +36,7 @@ class Encoded(Generic[P]):
         return self._params
 
     @classmethod
-    def read(cls, kind: type[P], params: bytes) -> Encoded[P] | None:
+    def read(cls, kind: type[P], params: bytes) -> "Encoded[P] | None":
         """Returns the payload in the params of a request, a new object. None if they differ from the result of `params`.
 
         So they are valid, and say the same to every reader.
@@ -74,7 +69,7 @@ class Encoded(Generic[P]):
         except EncodeError:
             return False
 
-    def deep_copy(self) -> Encoded[P]:
+    def deep_copy(self) -> "Encoded[P]":
         """A deep copy of the payload, with the same bytes. Raises `PicohookError` if the payload was changed in place."""
         own = Encoded(self.payload.deep_copy(), self._params)
         if self._params is None:

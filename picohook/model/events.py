@@ -1,20 +1,14 @@
 """Events in an agent. Observers get them, and the agent does not wait for observers."""
 
-from __future__ import annotations
-
 import uuid
+from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..protocol.codec import encode, notification_line
 from ..wire import words
 from ..wire.did_you_mean import nearest
-from .payloads import Payload, deep_copy
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from .payloads import Meta
+from .payloads import Meta, Payload, deep_copy
 
 _SEVERITIES = {
     "error": "error",
@@ -51,7 +45,7 @@ class Event:
         """The payload that the event is about. Its context and channel are added to the scope."""
         self._lines: dict[str, bytes] = {}
 
-    def deep_copy(self) -> Event:
+    def deep_copy(self) -> "Event":
         """A copy whose payload shares nothing with this one's. Its `about` keeps only the meta, context, channel and chat."""
         about = self.about
         if about is not None:

@@ -4,20 +4,14 @@
 makes a new payload.
 """
 
-from __future__ import annotations
-
 import copy
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from collections.abc import Iterable
+from typing import Any, Literal, Self, TypeVar
 
 from pydantic import ConfigDict, Field
 
 from .deferred import DeferredModel
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from typing import Self
-
-    from .trail import Notes, StageTrail
+from .trail import Notes, StageTrail
 
 _UNCHANGEABLE = frozenset({str, int, float, bool, type(None)})
 _set = object.__setattr__

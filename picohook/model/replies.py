@@ -1,8 +1,7 @@
 """Reads a hook's answer as a `Decision`. An answer that the stage does not allow raises `ReplyError`."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from ..wire import words
 from ..wire.answer_fields import json_type, understand
@@ -25,12 +24,8 @@ from .decisions import (
     Retry,
     Skip,
 )
+from .stages import Stage
 from .trail import Notes
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from .stages import Stage
 
 
 class ReplyError(ValueError):

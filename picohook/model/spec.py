@@ -1,14 +1,13 @@
 """The settings of a hook: one schema for the native configuration, for hooks mounted in code, and for listings."""
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import shlex
+from collections.abc import Iterable
 from enum import StrEnum
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, Self, TypeAlias
 
 from pydantic import (
     AfterValidator,
@@ -20,16 +19,11 @@ from pydantic import (
     model_validator,
 )
 
+from ..errors import Problem
 from ..wire import words
 from .deferred import DeferredModel
-from .filters import Filter  # noqa: TC001 - pydantic reads it at run time
+from .filters import Filter
 from .stages import MODES, STAGES
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from typing import Self, TypeAlias
-
-    from ..errors import Problem
 
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1)]
@@ -192,7 +186,7 @@ class Parts(Settings):
     )
     window: int = Field(default=256, ge=0, description="Characters at the end that the user does not see yet.")
 
-    def along_with(self, other: Parts) -> Parts:
+    def along_with(self, other: "Parts") -> "Parts":
         """Returns the settings for two hooks that are asked together: the larger values."""
         return Parts(**{name: max(value, getattr(other, name)) for name, value in self})
 
@@ -333,7 +327,7 @@ class HookSpec(Settings):
         return kind
 
     @model_validator(mode="after")
-    def _one_kind(self) -> HookSpec:
+    def _one_kind(self) -> "HookSpec":
         kinds = [kind for kind in dict.fromkeys((*KINDS, self.kind)) if getattr(self, kind, None)]
         if len(kinds) > 1:
             from ..extensions import every
@@ -342,7 +336,7 @@ class HookSpec(Settings):
         return self
 
     @model_validator(mode="after")
-    def _implied_defaults(self) -> HookSpec:
+    def _implied_defaults(self) -> "HookSpec":
         if self.guard and "on_failure" not in self.model_fields_set:
             object.__setattr__(self, "on_failure", OnFailure.DENY)
         if self.events == "legacy" and any(kind in words.RUNTIME_KINDS for kind in self.observe):
@@ -382,7 +376,7 @@ class HookSpec(Settings):
         return self.run is not None
 
     @property
-    def members(self) -> tuple[HookSpec, ...]:
+    def members(self) -> "tuple[HookSpec, ...]":
         """The settings of its parts: itself alone, unless it is a group of handlers."""
         return (self,)
 
@@ -396,7 +390,7 @@ class HookSpec(Settings):
         return None
 
     @property
-    def examined(self) -> HookSpec:
+    def examined(self) -> "HookSpec":
         """The settings in which the files that it runs are looked for."""
         return self
 

@@ -1,11 +1,6 @@
 """Logs the failures of a hook: each cause at once, then the number of repetitions, and the recovery."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from .log import Log
+from .log import Log
 
 WINDOW = 60.0
 """Seconds after a logged failure in which its repetitions are only counted."""

@@ -1,19 +1,13 @@
 """Advice to a hook's author about its failure: the way out, which follows the cause."""
 
-from __future__ import annotations
-
 import os
 import re
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
+from ..model.spec import HookSpec
 from ..wire.did_you_mean import file_meant, nearest
 from .environment import environment
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from ..model.spec import HookSpec
 
 _NO_MODULE = re.compile(r"No module named '?(\w+)")
 _NOT_SET = re.compile(r"KeyError|unset|unbound|not set|must be set|not found|missing|required|undefined", re.IGNORECASE)

@@ -1,26 +1,19 @@
 """One process of a hook: starts it, detects its end, and stops it."""
 
-from __future__ import annotations
-
 import errno
 import os
 import socket
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
 
 import anyio
 
+from ..observe.log import Log
+from ..transport.reactor import Reactor
 from ..wire.platforms import how_it_ended
 from .kill import stop_in_steps
-from .plan import raise_not_started
+from .plan import Plan, raise_not_started
+from .spawn import ProcessServices, SpawnedProcess
 from .stderr import StderrReader
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from ..observe.log import Log
-    from ..transport.reactor import Reactor
-    from .plan import Plan
-    from .spawn import ProcessServices, SpawnedProcess
 
 START_WAIT = 10.0
 """Seconds that the system may take to start a process. The time for its hello begins afterwards."""
@@ -64,7 +57,7 @@ class Child:
         name: str,
         on_exit: Callable[[], None],
         stderr: int | None = None,
-    ) -> Child:
+    ) -> "Child":
         """Start a process. Its stderr is a pipe that is logged, or a copy of the descriptor `stderr`.
 
         Raises `HookCrashedError` if it cannot be started, and `TimeoutError` at the deadline. After an error or a cancellation

@@ -1,24 +1,16 @@
 """The tier `group`: hooks are children of the host, and a hook's process group is killed when the hook ends."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
 import weakref
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
+from ..transport.reactor import Reactor
 from ..wire.platforms import exit_descriptor, path_of_descriptor
 from .kill import kill_abandoned, signal_group
-from .spawn import NotAvailableError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from ..transport.reactor import Reactor
-    from .plan import Plan
-    from .spawn import SpawnedProcess, Streams
-
+from .plan import Plan
+from .spawn import NotAvailableError, SpawnedProcess, Streams
 
 _LACKING = "this host has no picohook.contain: use a Host, of a whole installation of picohook"
 

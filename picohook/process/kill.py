@@ -1,19 +1,14 @@
 """Stops processes: in steps from a closed input to SIGKILL, or by SIGKILL at once."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
+from collections.abc import Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 import anyio
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from .spawn import SpawnedProcess
+from .spawn import SpawnedProcess
 
 KILL_WAIT = 2.0
 """Seconds that SIGKILL may take to end a process. Only a process that is stuck in the kernel takes longer."""

@@ -1,35 +1,29 @@
 """Plans the start of a hook: finds its program and checks that it can run, and makes its argv, environment and directory."""
 
-from __future__ import annotations
-
 import errno
 import os
 import shutil
 import stat
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn, TypeVar
+from typing import NoReturn, TypeVar
 
 from ..errors import HookCrashedError, HookError, HookTimeoutError, PicohookError
+from ..model.spec import Contain, HookSpec, Limits, ProcessSession, Sandbox, Stdio
 from ..wire.platforms import runs_descriptors
-from ..wire.regular_files import identity, open_regular
+from ..wire.regular_files import Identity, identity, open_regular
 from .advice import missing_file, missing_program
 from .environment import environment, search_path
 from .threads import FileThreads
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from ..model.spec import Contain, HookSpec, Limits, ProcessSession, Sandbox, Stdio
-    from ..wire.regular_files import Identity
-
-    Seen = Mapping[str, Identity]
-    """The files that a hook runs: for each path, the identity of the trusted file."""
-    Verify = Callable[[HookSpec], Seen | None]
-    """Raises if a hook must not run with its files as they are. It is called in a thread, before the start. Unless it returned
-    None, it is called again before the hook is asked anything, and must return the same."""
+Seen = Mapping[str, Identity]
+"""The files that a hook runs: for each path, the identity of the trusted file."""
+Verify = Callable[[HookSpec], Seen | None]
+"""Raises if a hook must not run with its files as they are. It is called in a thread, before the start. Unless it returned
+None, it is called again before the hook is asked anything, and must return the same."""
 
 T = TypeVar("T")
 

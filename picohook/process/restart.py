@@ -1,22 +1,19 @@
 """Limits starts: restarts of one hook by growing delays and a number in a window, and starts at once of all hooks of a host."""
 
-from __future__ import annotations
-
 import random
 from collections import deque
+from collections.abc import Hashable
 from functools import partial
 from typing import TYPE_CHECKING
 
 import anyio
 
+from ..model.spec import RestartPolicy
 from ..wire.platforms import processors
+from .spawn import ProcessServices
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
-
-    from ..model.spec import RestartPolicy
     from ..transport.reactor import Alarm
-    from .spawn import ProcessServices
 
 BACKOFF_FIRST = 0.05
 BACKOFF_MOST = 5.0

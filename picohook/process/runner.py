@@ -1,24 +1,17 @@
 """Runs the command of a hook to its end, again and again: writes its input, reads its output, and kills its group."""
 
-from __future__ import annotations
-
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 from ..errors import HookCrashedError, HookTimeoutError
+from ..model.spec import HookSpec
 from ..transport.pipe import LinePipe
 from .child import Child
 from .environment import environment
-from .plan import Planner
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from ..model.spec import HookSpec
-    from .plan import Plan, Seen
-    from .spawn import ProcessServices
+from .plan import Plan, Planner, Seen
+from .spawn import ProcessServices
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ..transport.reactor import Reactor
     from .plan import Plan, Verify
 
-    Streams = tuple[int, int, int]
+Streams = tuple[int, int, int]
 
 
 class NotAvailableError(ValueError):

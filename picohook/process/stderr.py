@@ -1,17 +1,11 @@
 """Reads a process's standard error: logs its lines, up to a rate, and keeps its end for the message about a crash."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
+from ..observe.log import Log
 from ..observe.rate_limit import RateLimit
+from ..protocol.raw_line import RawLine
 from ..transport.pipe import CHUNK, LinePipe
+from ..transport.reactor import Reactor
 from ..wire.text import escape, show
-
-if TYPE_CHECKING:
-    from ..observe.log import Log
-    from ..protocol.raw_line import RawLine
-    from ..transport.reactor import Reactor
 
 TAIL = 8192
 """The number of bytes of stderr that are kept, and of a line that are logged."""

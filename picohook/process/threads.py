@@ -1,18 +1,14 @@
 """Runs code in threads, off the event loop: a file system may be slow, and neither it nor a function need ever answer."""
 
-from __future__ import annotations
-
 import errno
 import math
+from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import anyio
 import anyio.from_thread
 import anyio.to_thread
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 T = TypeVar("T")
 
@@ -25,7 +21,7 @@ class _Run:
 
     has_begun = has_ended = is_abandoned = False
 
-    def work_in_thread(self, function: Callable[..., T], arguments: Any, release: Callable[[_Run], None]) -> tuple[T]:
+    def work_in_thread(self, function: Callable[..., T], arguments: Any, release: "Callable[[_Run], None]") -> tuple[T]:
         """Returns the function's result, in a tuple: trio takes no coroutine from a thread."""
         self.has_begun = True
         try:

@@ -1,32 +1,25 @@
 """The state that all turns of a session share: its view of the host, its place, its conversation, and its own hooks."""
 
-from __future__ import annotations
-
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from types import TracebackType
+from typing import Any, Self
 
 import anyio
 
 from ..calls.abort import HardAbortError
 from ..calls.caller import Caller
-from ..engine.arrangement import Arrangement
+from ..engine.arrangement import Arrangement, Mounted
+from ..engine.lifecycle import MountedHooks
 from ..engine.order import in_order
 from ..errors import PicohookError
+from ..hooks.base import Hook
+from ..model.decisions import Outcome
 from ..model.payloads import Meta, Payload
 from ..model.spec import OF_SESSION, HookSpec
+from ..transport.reactor import Reactor
 from ..wire import words
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-    from types import TracebackType
-    from typing import Self
-
-    from ..engine.arrangement import Mounted
-    from ..engine.lifecycle import MountedHooks
-    from ..hooks.base import Hook
-    from ..model.decisions import Outcome
-    from ..transport.reactor import Reactor
-    from .delivery import Delivery
+from .delivery import Delivery
 
 
 class SessionHooks(Arrangement):

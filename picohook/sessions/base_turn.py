@@ -1,32 +1,25 @@
 """A turn's state: its beginning and end, messages from outside, pauses, and the records of its steps and batches."""
 
-from __future__ import annotations
-
 import time
-from typing import TYPE_CHECKING, Any
+from types import TracebackType
+from typing import Any, Self
 
 import anyio
 
 from ..calls.abort import AbortTurnError, PausedError
 from ..calls.rounds import Rounds
 from ..engine.listener import NO_OPERATION
+from ..engine.resumed import Resumed
 from ..errors import PicohookError
 from ..model.conversation import assistant_message, content_of, text_of, tool_message
-from ..model.trail import Notes
+from ..model.decisions import Outcome
+from ..model.payloads import LLMRequest, Meta, ToolCall, ToolResult
+from ..model.trail import Notes, StageTrail
 from ..wire import words
 from ..wire.text import cut, escape
+from .base_session import BaseSession
 from .delivery import Delivery
 from .paused import PausedTurn, use
-
-if TYPE_CHECKING:
-    from types import TracebackType
-    from typing import Self
-
-    from ..engine.resumed import Resumed
-    from ..model.decisions import Outcome
-    from ..model.payloads import LLMRequest, Meta, ToolCall, ToolResult
-    from ..model.trail import StageTrail
-    from .base_session import BaseSession
 
 _SUMMARY = 200
 """Bytes of a failed call's result in turn_end."""
@@ -44,7 +37,7 @@ class BaseTurn:
         meta: Meta,
         user_message: str = "",
         *,
-        parent: BaseTurn | None = None,
+        parent: "BaseTurn | None" = None,
         label: str = "",
         media_count: int = 0,
         resumed: tuple[PausedTurn, Resumed] | None = None,
@@ -221,7 +214,7 @@ class BaseTurn:
         self.emit("interrupt_received", told)
         return True
 
-    def adopt(self, child: BaseTurn) -> bool:
+    def adopt(self, child: "BaseTurn") -> bool:
         """Take the result of a sub-turn that ended. Returns whether this turn is still open."""
         if self._open and child.content:
             self._inbox.append((child.meta.turn_id, child.content))

@@ -1,36 +1,27 @@
 """Calls to one process of a hook: `Peer` interprets the bytes, `LinePipe` moves them, and callers await the replies here."""
 
-from __future__ import annotations
-
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..errors import HandshakeError, HookCrashedError, HookError, HookTimeoutError, ProtocolError
-from ..model.decisions import CONTINUE
+from ..model.decisions import CONTINUE, Decision
 from ..model.replies import plain_decision
-from ..observe.log import LEVELS
+from ..model.stages import Stage
+from ..observe.log import LEVELS, Log
 from ..observe.rate_limit import RateLimit
-from ..protocol.known_reply import CONTINUE_REPLY
+from ..protocol.known_reply import CONTINUE_REPLY, PlainReply
 from ..protocol.messages import Notification, Reply
 from ..protocol.peer import DroppedLine, LineTooLong, Peer, PeerEvent
+from ..protocol.raw_line import RawLine
 from ..wire import words
 from ..wire.text import cut
 from .concurrency import ConcurrencyLimit
 from .deadlines import Deadlines, no_answer
 from .pipe import CHUNK, WIDE, LinePipe
-from .reactor import PROGRESS, Failure
+from .reactor import PROGRESS, Failure, Promise, Reactor, Waiter
 from .silence import SilenceProbe
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
-
-    from ..model.decisions import Decision
-    from ..model.stages import Stage
-    from ..observe.log import Log
-    from ..protocol.known_reply import PlainReply
-    from ..protocol.raw_line import RawLine
-    from .reactor import Promise, Reactor, Waiter
 
 DROPPED_QUOTA = 100
 """The number of lines that may be dropped in one window of `QUOTA_WINDOW` seconds. One more is a fault."""

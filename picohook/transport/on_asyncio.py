@@ -1,19 +1,15 @@
 """The reactor on asyncio (and uvloop): reader callbacks, futures and timer handles."""
 
-from __future__ import annotations
-
 import asyncio
 import sys
 import time
+from collections.abc import Callable, Coroutine, Iterable
 from contextvars import Context, copy_context
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..wire.platforms import uvloop_has_monotonic_time
 from .reactor import NOTES, Failure, Promise
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterable
 
 
 class AsyncioReactor:
@@ -64,12 +60,12 @@ class AsyncioReactor:
                 watched.discard(fd)
                 remove(fd)
 
-    def promise(self, on_cancel: Callable[[AsyncioPromise], object]) -> AsyncioPromise:
+    def promise(self, on_cancel: "Callable[[AsyncioPromise], object]") -> "AsyncioPromise":
         promise = AsyncioPromise()
         promise.on_cancel, promise.wake = on_cancel, None
         return promise
 
-    def settle(self, ended: Iterable[tuple[AsyncioPromise, Any]]) -> None:
+    def settle(self, ended: "Iterable[tuple[AsyncioPromise, Any]]") -> None:
         at_once = asyncio.current_task(self._loop) is None
         following = iter(ended)
         try:
@@ -90,10 +86,10 @@ class AsyncioReactor:
             self.soon(partial(self.settle, list(following)))
             raise
 
-    def alarm(self, callback: Callable[[], None]) -> AsyncioAlarm:
+    def alarm(self, callback: Callable[[], None]) -> "AsyncioAlarm":
         return AsyncioAlarm(self._loop, callback, self._context)
 
-    def waiter(self) -> AsyncioWaiter:
+    def waiter(self) -> "AsyncioWaiter":
         return AsyncioWaiter(self._loop)
 
 
@@ -128,7 +124,7 @@ class AsyncioPromise(asyncio.Future[Any], Promise):
     """
 
     __slots__ = (*NOTES, "context", "on_cancel", "wake")
-    on_cancel: Callable[[AsyncioPromise], object]
+    on_cancel: "Callable[[AsyncioPromise], object]"
     wake: Callable[[Any], object] | None
     context: Context | None
 

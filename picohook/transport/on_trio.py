@@ -3,18 +3,13 @@
 System tasks are not cancelled with the host, which still waits for its processes to end.
 """
 
-from __future__ import annotations
-
-from contextvars import copy_context
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable
+from contextvars import Context, copy_context
+from typing import Any
 
 import trio
 
 from .reactor import NOTES, Failure, Promise
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable
-    from contextvars import Context
 
 
 class TrioReactor:
@@ -84,17 +79,17 @@ class TrioReactor:
             self._watched.pop((fd, "write"), None)
             trio.lowlevel.notify_closing(fd)
 
-    def promise(self, on_cancel: Callable[[TrioPromise], object]) -> TrioPromise:
+    def promise(self, on_cancel: "Callable[[TrioPromise], object]") -> "TrioPromise":
         return TrioPromise(on_cancel)
 
-    def settle(self, ended: Iterable[tuple[TrioPromise, Any]]) -> None:
+    def settle(self, ended: "Iterable[tuple[TrioPromise, Any]]") -> None:
         for promise, value in ended:
             promise.settle(value)
 
-    def alarm(self, callback: Callable[[], None]) -> TrioAlarm:
+    def alarm(self, callback: Callable[[], None]) -> "TrioAlarm":
         return TrioAlarm(callback)
 
-    def waiter(self) -> TrioWaiter:
+    def waiter(self) -> "TrioWaiter":
         return TrioWaiter()
 
 
@@ -135,7 +130,7 @@ class TrioPromise(Promise):
 
     __slots__ = (*NOTES, "_on_cancel", "_task", "_value")
 
-    def __init__(self, on_cancel: Callable[[TrioPromise], object]) -> None:
+    def __init__(self, on_cancel: "Callable[[TrioPromise], object]") -> None:
         self._value: Any = _UNSET
         self._task: trio.lowlevel.Task | None = None
         self._on_cancel = on_cancel

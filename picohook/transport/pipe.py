@@ -1,21 +1,14 @@
 """The pipes to a process's standard input and from its outputs. No function here blocks or waits."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import stat
 import weakref
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
 
-from ..protocol.raw_line import RawLineSplitter
+from ..protocol.raw_line import RawLine, RawLineSplitter
 from ..wire.platforms import pipe_size_command
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from ..protocol.raw_line import RawLine
-    from .reactor import Reactor
+from .reactor import Reactor
 
 CHUNK = 65536
 """The usual capacity of a pipe, and the most bytes that are read at once from one."""
@@ -26,7 +19,7 @@ MOST_WIDE = 16
 These pipes use an eighth of the limit at most."""
 _wide: set[int] = set()
 """The descriptors of the wide pipes."""
-_open: weakref.WeakSet[LinePipe] = weakref.WeakSet()
+_open: "weakref.WeakSet[LinePipe]" = weakref.WeakSet()
 
 
 class LinePipe:

@@ -6,23 +6,16 @@ these, even if it has a `.git`. A link anywhere else is the user's own, such as 
 followed, and so is each link in the place of a file that belongs to the user (`own`).
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import fcntl
 import os
 import stat
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from typing import BinaryIO
 
-from .regular_files import identity, read_rest, require_regular
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import BinaryIO
-
-    from .regular_files import Identity
+from .regular_files import Identity, identity, read_rest, require_regular
 
 MOST_BYTES_OF_FILE = 64 << 20
 """The most bytes of a file that is read to be edited."""
@@ -44,7 +37,7 @@ class Place:
         self._read = False
         self._seen: Identity | None = None
 
-    def beside(self, suffix: str) -> Place:
+    def beside(self, suffix: str) -> "Place":
         """Returns the place in the same directory whose name has this suffix."""
         return Place(self._directory, self._name + suffix)
 
