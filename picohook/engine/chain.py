@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 
 import anyio
 
-from ..errors import HookTimeoutError, PicohookError
+from ..errors import EncodeError, HookTimeoutError, PicohookError
 from ..hooks.base import Hook, Question
 from ..model import failure_policy
 from ..model.decisions import CONTINUE, Approve, Asked, Continue, Deny, Modify, Outcome, Pause, Retry
@@ -262,7 +262,7 @@ class Chain(Generic[P]):
             if asked is not None and not isinstance(asked.decision, Approve):
                 return self.outcome(seat.name, asked, approved=False)
         approved = len(answers) == len(approvers)
-        if approved and self.answering:
+        if approved and answers and self.answering:
             await self._pass_on([(seat.hook, answers[seat.name].entry) for seat in approvers])
         outcome = self.outcome(approved=approved)
         if early is not None:
@@ -290,18 +290,28 @@ class Chain(Generic[P]):
         """Call a part's method with a copy of the call. Returns its answer. Its error is in the trail, and counts as None."""
         began = self.clock()
         try:
-            answer: Any = method(self.encoded.deep_copy().payload, more)
+            answer: Any = method(self.encoded.payload.deep_copy(), more)
             if hasattr(answer, "__await__"):
-                with anyio.fail_after(ANSWERS_WITHIN):
-                    answer = await answer
-                if answer is not None and not self.encoded.intact:  # meanwhile other code ran
-                    raise PicohookError(CHANGED)
-            if isinstance(answer, Approve | Deny | None):
+                answer = await self._in_time(answer)
+            if answer is not None and not self.encoded.intact:
+                raise PicohookError(CHANGED)
+            if answer is None or isinstance(answer, (Approve, Deny)):
                 return answer
             raise TypeError(f"a part answers with Approve, Deny or None, not {answer!r}")
         except Exception as error:
             self.trail.append(TrailEntry(_name(part), "", self.clock() - began, failure_policy.describe(error)))
             return None
+
+    async def _in_time(self, answer: Any) -> Any:
+        """Await the answer of a part, during which other code runs. Raises `EncodeError` for a call that has no JSON form."""
+        try:
+            self.encoded.params()  # so that a change of the call is seen
+        except EncodeError:
+            answer.close()
+            raise
+        with anyio.CancelScope(deadline=self.clock() + ANSWERS_WITHIN):
+            return await answer
+        raise TimeoutError
 
     async def _ask_at_once(self, approvers: Sequence[Seat]) -> dict[str, Asked[P]]:
         """Returns the answers by hook name, without those that came after a denial."""

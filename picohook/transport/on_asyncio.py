@@ -32,6 +32,9 @@ class AsyncioReactor:
     def soon(self, callback: Callable[[], None]) -> None:
         self._loop.call_soon(callback, context=self._context.copy())
 
+    def from_thread(self, callback: Callable[[], None]) -> None:
+        self._loop.call_soon_threadsafe(callback, context=self._context.copy())
+
     def spawn(self, run: Callable[[], Coroutine[Any, Any, None]], ended: Callable[[], object]) -> Callable[[], object]:
         def done(task: asyncio.Task[None]) -> None:
             self._tasks.discard(task)

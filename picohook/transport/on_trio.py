@@ -31,6 +31,8 @@ class TrioReactor:
     def soon(self, callback: Callable[[], None]) -> None:
         self._token.run_sync_soon(callback)
 
+    from_thread = soon  # any thread may call it
+
     def spawn(self, run: Callable[[], Coroutine[Any, Any, None]], ended: Callable[[], object]) -> Callable[[], object]:
         scope = trio.CancelScope()
 

@@ -117,6 +117,9 @@ class Reactor(Protocol):
     def soon(self, callback: Callable[[], None]) -> None:
         """Call back once, in the loop's next round."""
 
+    def from_thread(self, callback: Callable[[], None]) -> None:
+        """Call back once, soon. Any thread may call this. Raises `RuntimeError` if the loop has ended."""
+
     def spawn(self, run: Callable[[], Coroutine[Any, Any, None]], ended: Callable[[], object]) -> Callable[[], object]:
         """Run this in a task of its own, which callers do not cancel. It must not raise. Returns what cancels it.
 

@@ -21,22 +21,13 @@ if TYPE_CHECKING:
 
 PATIENCE = 5.0
 """Seconds to wait for another program that writes."""
-
-
-class _Explained:
-    """Raises `PicohookError` for the errors of a file."""
-
-    def __init__(self, path: str) -> None:
-        self._path = path
-
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
-        if isinstance(error, sqlite3.Error):
-            hint = ": move it away" if "not a database" in str(error) or "malformed" in str(error) else ""
-            raise PicohookError(f"{self._path}: {error}{hint}") from error
-        if isinstance(error, OSError):
-            raise PicohookError(f"{error.filename or self._path}: {error.strerror}") from error
+_WAYS_OUT = {
+    "not a database": "move it away",
+    "malformed": "move it away",
+    "readonly database": "make its file system writable, or set XDG_STATE_HOME",
+    "unable to open": "make its file system writable, or set XDG_STATE_HOME",
+}
+"""What to do about an error of SQLite, by a part of its text."""
 
 
 class Database:
@@ -52,8 +43,8 @@ class Database:
     def __init__(self, directory: str | None = None) -> None:
         self.directory = directory or place_of_state("approvals")
         self.path = os.path.join(self.directory, self.name)
-        self._explained, self._lock = _Explained(self.path), threading.RLock()
-        with self._explained:
+        self._lock = threading.RLock()
+        with self._explained():
             make_directory(self.directory)
             _require_private(self.directory, stat.S_ISDIR, "a directory")
             if not os.path.lexists(self.path):
@@ -101,15 +92,31 @@ class Database:
 
         Raises `PicohookError` if the file was removed or replaced: this object would use what nobody else can see.
         """
-        with self._explained:
-            if os.stat(self.path).st_ino != self._inode:
-                raise PicohookError(f"{self.path}: was replaced: start the program again")
-            return self._reading.execute("PRAGMA data_version").fetchone()[0]  # type: ignore[no-any-return]
+        try:  # not `with`, because hosts ask this at each call
+            if os.stat(self.path).st_ino == self._inode:
+                return self._reading.execute("PRAGMA data_version").fetchone()[0]  # type: ignore[no-any-return]
+        except (OSError, sqlite3.Error) as error:
+            raise self._explanation(error) from error
+        raise PicohookError(f"{self.path}: was replaced: start the program again")
+
+    @contextlib.contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Raises `PicohookError` for the errors of the file."""
+        try:
+            yield
+        except (OSError, sqlite3.Error) as error:
+            raise self._explanation(error) from error
+
+    def _explanation(self, error: OSError | sqlite3.Error) -> PicohookError:
+        if isinstance(error, OSError):
+            return PicohookError(f"{error.filename or self.path}: {error.strerror}")
+        ways = [way for sign, way in _WAYS_OUT.items() if sign in str(error)]
+        return PicohookError(": ".join([self.path, str(error), *ways]))
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[None]:
         """A transaction."""
-        with self._explained, self._lock:
+        with self._explained(), self._lock:
             self._db.execute("BEGIN IMMEDIATE")
             try:
                 yield
@@ -120,7 +127,7 @@ class Database:
                 raise
 
     def _rows(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
-        with self._explained, self._lock:
+        with self._explained(), self._lock:
             return self._db.execute(statement, values).fetchall()
 
 

@@ -21,7 +21,6 @@ from .world import (
     command_words,
     git_is_named,
     is_harmless,
-    is_understood,
     path_at_once,
     resolved,
     resolved_for_all,
@@ -154,7 +153,7 @@ class Facts:
         """With `at_once`, methods raise `MayWaitError` where they would have to wait."""
         self.call = call
         self.at_once = at_once
-        cwd = (call.context or {}).get("cwd")
+        cwd = call.context and call.context.get("cwd")
         self.cwd = cwd if isinstance(cwd, str) and os.path.isabs(cwd) else os.getcwd()
         self._paths: dict[str, str] = {}
         self._git = git_is_named(call.arguments)
@@ -188,16 +187,17 @@ class Facts:
 
     def key(self, start: str, names: Sequence[str]) -> bytes:
         """What grants with this start are found by, if the arguments with these names may differ. Raises as `world` does."""
-        equal = {name: value for name, value in self.call.arguments.items() if name not in names}
+        equal = self.call.arguments
+        if names:
+            equal = {name: value for name, value in equal.items() if name not in names}
         text = encode_ordered((start, names, self.world, equal))
         return hashlib.blake2b(text, digest_size=16).digest()
 
     def fit(self, like: Mapping[str, Any]) -> bool:
         """Whether the arguments that may differ have these shapes."""
+        arguments = self.call.arguments
         for name, shape in like.items():
-            if name not in self.call.arguments:
-                return False
-            if shape != ANYTHING and not self._has_shape(self.call.arguments[name], shape):
+            if name not in arguments or (shape != ANYTHING and not self._has_shape(arguments[name], shape)):
                 return False
         return True
 
@@ -205,9 +205,7 @@ class Facts:
         if not isinstance(value, str):
             return False
         if UNDER in shape:
-            if value not in self._paths:
-                self._paths[value] = self._path(value)
-            path, inside = self._paths[value], f"{shape[UNDER].rstrip('/')}/"
+            path, inside = self._path(value), f"{shape[UNDER].rstrip('/')}/"
             return path.startswith(inside) and path != inside
         self.may_wait()
         words, first = command_words(value, self.cwd), shape[STARTS]
@@ -219,12 +217,13 @@ class Facts:
 
     def _path(self, value: str) -> str:
         """A path without links; empty if tools may understand it in different ways."""
-        if not is_understood(value):
-            return ""
-        if path := path_at_once(value, self.cwd):
-            return path
-        self.may_wait()
-        return resolved_for_all(value, self.cwd)
+        if (path := self._paths.get(value)) is None:
+            path = path_at_once(value, self.cwd)
+            if not path:
+                self.may_wait()
+                path = resolved_for_all(value, self.cwd)
+            self._paths[value] = path
+        return path
 
 
 # Giving.

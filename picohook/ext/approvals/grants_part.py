@@ -7,15 +7,15 @@ import json
 import os
 import secrets
 import time
-from typing import TYPE_CHECKING, Any, TypeVar, Union
+from typing import TYPE_CHECKING, Any, TypeVar
 
-import anyio
 import anyio.to_thread
 
 from ...config.table import Table
 from ...engine.part import Part
 from ...errors import PicohookError
 from ...model.decisions import Approve
+from ...process.threads import QuickThreads
 from ...projects import hook_files
 from ...wire.regular_files import identity
 from ...wire.text import cut, escape, explain
@@ -40,7 +40,6 @@ MOST_KNOWN = 1000
 """The most answers of the file that are known without another look."""
 KNOWN_FOR = 1.0
 """Seconds after which the file and the hooks' programs are looked at again, also if no change was seen."""
-States = dict[str, Union["Identity", None]]
 Found = list[tuple[Grant, Approve]]
 """Grants, each with its yes."""
 
@@ -60,18 +59,16 @@ def given(_wanted: bool) -> GrantsTable:  # noqa: FBT001 - the value of a keywor
     return GrantsTable()
 
 
-class _Seen:
+class _Known:
     """What is known as long as something is in this state. Threads that look note it here."""
 
     def __init__(self, state: object = None) -> None:
         self.state = state
+        self.files: dict[str, Identity | None] = {}
+        """Files whose states are part of it."""
         self._known: dict[object, Any] = {}
 
-    def values(self) -> list[Any]:
-        """All that is known."""
-        return [*self._known.values()]
-
-    def known(self, facts: Facts, key: object, look: Callable[..., T], *given: Any) -> T:
+    def get(self, facts: Facts, key: object, look: Callable[..., T], *given: Any) -> T:
         """What the look finds, or has found. Raises `MayWaitError` if the answer about this call has to come at once."""
         if (found := self._known.get(key)) is None:
             facts.may_wait()
@@ -79,6 +76,10 @@ class _Seen:
             if len(self._known) < MOST_KNOWN:
                 self._known[key] = found
         return found
+
+    def are_files_unchanged(self) -> bool:
+        """Whether the files are still in these states."""
+        return not self.files or all(_state(path) == state for path, state in [*self.files.items()])
 
 
 class GrantsPart(Part):
@@ -91,30 +92,31 @@ class GrantsPart(Part):
         self._here = secrets.token_hex(8)
         """Stands for this host in the marks of hooks that no file configures."""
         self._store: GrantStore
-        self._seen, self._marks, self._until = _Seen(), _Seen(), 0.0
-        """The grants in one state of the file, and the marks of hooks in one configuration, until a time."""
+        self._marks, self._grants = _Known(), _Known()
+        """The marks of hooks in one configuration, and the grants in one state of their file."""
+        self._until = 0.0
         self.uses = 0
 
     async def open(self, host: Host) -> None:
-        self._host, self._threads = host, anyio.CapacityLimiter(THREADS)
+        self._host = host
         await anyio.to_thread.run_sync(self._open)
+        self._threads = QuickThreads(THREADS)
 
     def _open(self) -> None:
         self._project = os.path.realpath(os.getcwd())
         self._store = GrantStore()
 
     async def aclose(self) -> None:
-        await self._in_thread(self._store.close)
+        try:
+            await self._threads.run(self._store.close)
+        finally:
+            self._threads.close()
 
     def status(self) -> Mapping[str, Any]:
         return {"grants": {"uses": self.uses}}
 
     def follow(self, tables: Sequence[Any]) -> None:
-        self._is_wanted, self._seen = bool(tables), _Seen()
-
-    async def _in_thread(self, work: Callable[..., T], *given: Any) -> T:
-        """Do this in a thread. The caller goes on at its own time if the thread waits for a disk or a server that is dead."""
-        return await anyio.to_thread.run_sync(work, *given, limiter=self._threads, abandon_on_cancel=True)
+        self._is_wanted = bool(tables)
 
     # Using.
 
@@ -123,28 +125,30 @@ class GrantsPart(Part):
 
         It comes at once if such a call was answered before, the file of grants is the same, and nothing has to be waited for.
         """
+        if not self._is_wanted:
+            return None
         version, config, now = self._store.version(), self._host.config_digest, time.monotonic()
-        if config != self._marks.state or now > self._until or not all(map(_are_unchanged, self._marks.values())):
-            self._seen, self._marks, self._until = _Seen(), _Seen(config), now + KNOWN_FOR
-        if version != self._seen.state:
-            self._seen = _Seen(version)
-        seen, facts = self._seen, Facts(call, at_once=True)
+        if config != self._marks.state or now > self._until or not self._marks.are_files_unchanged():
+            self._grants, self._marks, self._until = _Known(), _Known(config), now + KNOWN_FOR
+        if version != self._grants.state:
+            self._grants = _Known(version)
+        known, facts = self._grants, Facts(call, at_once=True)
         try:
-            return self._yes(self._find(facts, approvers, seen))
+            return self._yes(self._find(facts, approvers, known))
         except MayWaitError:
-            return self._look(facts, approvers, seen)
+            return self._look(facts, approvers, known)
 
-    async def _look(self, facts: Facts, approvers: Sequence[Hook], seen: _Seen) -> Approve | None:
+    async def _look(self, facts: Facts, approvers: Sequence[Hook], known: _Known) -> Approve | None:
         facts.at_once = False
-        return self._yes(await self._in_thread(self._find_and_use, facts, approvers, seen))
+        return self._yes(await self._threads.run(self._find_and_use, facts, approvers, known))
 
-    def _find_and_use(self, facts: Facts, approvers: Sequence[Hook], seen: _Seen) -> Found:
+    def _find_and_use(self, facts: Facts, approvers: Sequence[Hook], known: _Known) -> Found:
         while True:
-            found = self._find(facts, approvers, seen)
+            found = self._find(facts, approvers, known)
             counted = [grant.id for grant, _ in found if grant.left is not None]
             if not counted or self._store.use(counted):
                 return found
-            seen = _Seen()  # another host has used one up meanwhile
+            known = _Known()  # another host has used one up meanwhile
 
     def _yes(self, found: Found) -> Approve | None:
         if not found:
@@ -154,15 +158,15 @@ class GrantsPart(Part):
             return found[0][1]
         return Approve(reason="; ".join(yes.reason for _, yes in found))
 
-    def _find(self, facts: Facts, approvers: Sequence[Hook], seen: _Seen) -> Found:
+    def _find(self, facts: Facts, approvers: Sequence[Hook], known: _Known) -> Found:
         """A grant of each approver for the call; none if one of them has given none."""
         found, now, call = [], time.time(), facts.call
         for hook in approvers:
-            spot = (hook, call.tool, call.meta.session_key, call.meta.agent_id)
             fits = None
-            for start, names in seen.known(facts, spot, self._forms, facts, hook):
+            spot = (hook, call.tool, call.meta.session_key, call.meta.agent_id)
+            for start, names in known.get(facts, spot, self._forms, facts, hook):
                 key = facts.key(start, names)
-                for one in seen.known(facts, key, self._grants, key):
+                for one in known.get(facts, key, self._with_key, key):
                     if one[0].given <= now < one[0].until and facts.fit(one[0].like):
                         fits = one if fits is None or one[0].left is None else fits
             if fits is None:
@@ -174,21 +178,26 @@ class GrantsPart(Part):
 
     def _forms(self, facts: Facts, hook: Hook) -> list[tuple[str, list[str]]]:
         """For each start of the keys of this hook's grants that may be for the call, the arguments that may differ."""
-        mark, _ = self._marks.known(facts, hook, self._mark, hook)
-        starts = [_start(mark, hook, facts.call, *place) for place in self._places(facts).items()] if mark else []
+        marks = self._marks
+        mark = marks.get(facts, hook, self._mark, hook, marks.files)
+        starts = [self._start(mark, hook, facts, scope) for scope in facts.scopes] if mark else []
         return self._store.forms(starts)
 
-    def _grants(self, key: bytes) -> Found:
+    def _with_key(self, key: bytes) -> Found:
         return [(one, Approve(reason=f"{one.name}, by {one.hook}: {one.by}")) for one in self._store.find(key)]
 
-    def _places(self, facts: Facts) -> dict[str, str]:
-        """The session, agent and project of a call, as far as it has them, by scope; none without the table."""
-        return {scope: f"{self._project}\0{name}" for scope, name in facts.scopes.items() if self._is_wanted}
+    def _start(self, mark: str, hook: Hook, facts: Facts, scope: str) -> str:
+        """The start of the keys of a hook's grants for a tool in a place."""
+        return json.dumps((mark, hook.name, facts.call.tool, scope, self._place(facts, scope)))
+
+    def _place(self, facts: Facts, scope: str) -> str:
+        """The session, the agent or the project of a call, within this project."""
+        return f"{self._project}\0{facts.scopes[scope]}"
 
     # Giving.
 
     async def granted(self, call: ToolCall, grants: Sequence[tuple[Hook, TrailEntry]]) -> None:
-        await self._in_thread(self._keep, call, grants)
+        await self._threads.run(self._keep, call, grants)
 
     def _keep(self, call: ToolCall, grants: Sequence[tuple[Hook, TrailEntry]]) -> None:
         log = self._host.log
@@ -203,45 +212,37 @@ class GrantsPart(Part):
     def _give(self, call: ToolCall, hook: Hook, entry: TrailEntry) -> Grant:
         terms = Terms.read(entry.grant or {})
         facts = Facts(call)
-        (mark, _), places, like = self._mark(hook), self._places(facts), terms.of(facts)
+        mark, like = self._mark(hook, {}), terms.of(facts)
         if not mark:
             raise PicohookError("it is a hook of one session, which ends with it")
-        if not places:
+        if not self._is_wanted:
             raise PicohookError("the configuration has no [grants]")
         equal = {name: value for name, value in call.arguments.items() if name not in like}
-        place, now = places[terms.scope], time.time()
+        place, now = self._place(facts, terms.scope), time.time()
         by = cut(escape(entry.reason), 200) or "its program"
         until = now + (terms.seconds or LASTS)
         made = Grant(
             secrets.token_hex(4), hook.name, terms.scope, place, call.tool, equal, like, now, until, by, terms.times
         )
-        start = _start(mark, hook, call, terms.scope, place)
+        start = self._start(mark, hook, facts, terms.scope)
         self._store.give(made, facts.key(start, sorted(like)), start)
         return made
 
-    def _mark(self, hook: Hook) -> tuple[str, States]:
+    def _mark(self, hook: Hook, files: dict[str, Identity | None]) -> str:
         """The hook, its program and the configuration for which a grant holds, in one word; empty for a hook of a session.
 
-        With it, the states of the files of its program.
+        Notes the states of the program's files. A state that is known stays, because other marks were made with it.
         """
         if all(one is not hook for one in self._host.hooks):
-            return "", {}
+            return ""
         config = self._host.config_digest if hook.spec.source else f"{self._here} {id(hook)}"
         members = [one.examined for one in hook.spec.members]
         paths = [path for one in members for path in (*hook_files.programs(one), *hook_files.arguments(one))]
         states = {path: _state(path) for path in paths}
+        for path, state in states.items():
+            files.setdefault(path, state)
         known = [hook.spec.fingerprint, config, *(f"{path} {state}" for path, state in states.items())]
-        return hashlib.blake2b("\0".join(known).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest(), states
-
-
-def _start(mark: str, hook: Hook, call: ToolCall, scope: str, place: str) -> str:
-    """The start of the keys of a hook's grants for a tool in a place."""
-    return json.dumps((mark, hook.name, call.tool, scope, place))
-
-
-def _are_unchanged(marked: tuple[str, States]) -> bool:
-    """Whether the files of a hook's program are as they were when it was marked."""
-    return all(_state(path) == state for path, state in marked[1].items())
+        return hashlib.blake2b("\0".join(known).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
 def _state(path: str) -> Identity | None:

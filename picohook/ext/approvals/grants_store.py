@@ -48,12 +48,12 @@ class GrantStore(Database):
 
     def use(self, counted: Sequence[str]) -> bool:
         """Use each of these counted grants once. Returns False, and uses none, if one of them is used up or over."""
-        now, these = time.time(), f"id IN ({', '.join('?' * len(counted))}) AND {_HOLDS}"
-        with self._writing():
-            [[holding]] = self._rows(f"SELECT count(*) FROM grants WHERE {these}", *counted, now, now)
-            if holding == len(counted):
-                self._db.execute(f"UPDATE grants SET left = left - 1 WHERE {these}", (*counted, now, now))
-        return bool(holding == len(counted))
+        now, ids = time.time(), ", ".join("?" * len(counted))
+        these = f"id IN ({ids}) AND {_HOLDS}"
+        used = f"UPDATE grants SET left = left - 1 WHERE {these} AND (SELECT count(*) FROM grants WHERE {these}) = ?"
+        with self._explained(), self._lock:  # one statement is one transaction
+            values = (*counted, now, now)
+            return self._db.execute(used, (*values, *values, len(counted))).rowcount == len(counted)
 
     def all(self) -> list[Grant]:
         """The grants that hold, the last one first."""

@@ -116,7 +116,7 @@ class Queue(Database):
         self.host = secrets.token_hex(8) if present else ""
         """The name of this program in the queue."""
         if present:
-            with self._explained:
+            with self._explained():
                 self._alive = os.open(self._file_of(self.host), os.O_RDWR | os.O_CREAT | os.O_EXCL | _SAFE, 0o600)
                 fcntl.flock(self._alive, fcntl.LOCK_EX)
 
@@ -193,7 +193,7 @@ class Queue(Database):
     def remove_dead(self) -> None:
         """Let the calls of hosts that have ended leave the queue, and forget the calls that ended long ago."""
         old = time.time() - KEPT
-        with self._explained:
+        with self._explained():
             dead = [host for host in self._rows("SELECT name FROM hosts") if not self._is_alive(*host)]
             if not dead and not self._rows(f"SELECT 1 FROM calls WHERE {_ENDED} LIMIT 1", old):
                 return
@@ -231,7 +231,7 @@ class Queue(Database):
 
     def link(self, call: str) -> str:
         """The address at which this call alone is shown and answered, on the newest page; empty without a page."""
-        with self._explained:
+        with self._explained():
             pages = self._rows("SELECT name, url FROM hosts WHERE url != '' ORDER BY rowid DESC")
             url = next((url for host, url in pages if self._is_alive(host)), "")
         return f"{url}call/{call}?key={self.signature(call)}" if url else ""

@@ -55,7 +55,7 @@ def path_at_once(path: str, cwd: str) -> str:
     The kernel is asked for a path without links, of which it has each part in memory: it never waits for a disk or a server.
     """
     whole = path if path[:1] == "/" else f"{cwd}/{path}"
-    if sys.platform != "linux" or ".." in whole or path.startswith("//"):
+    if ".." in whole or path.startswith("//") or not is_understood(path) or sys.platform != "linux":
         return ""
     whole = os.path.normpath(whole)
     found = LIBC.syscall(_OPENAT2, _HERE, os.fsencode(whole), _CACHED_WITHOUT_LINKS, _SIZE)
@@ -67,6 +67,8 @@ def path_at_once(path: str, cwd: str) -> str:
 
 def resolved_for_all(path: str, cwd: str) -> str:
     """A path without links; empty if tools understand it in different ways: some remove `..` before they follow links."""
+    if not is_understood(path):
+        return ""
     found = resolved(path, cwd)
     return found if ".." not in path or found == resolved(os.path.normpath(os.path.join(cwd, path)), cwd) else ""
 
@@ -117,8 +119,11 @@ def git_is_named(value: Any) -> str:
         if "git" not in value or _GIT.search(value) is None:  # the first is much faster for a large text
             return ""
         return "elsewhere" if _ELSEWHERE.search(value) else "here"
-    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return min(filter(None, map(git_is_named, inner)), default="")  # "elsewhere" comes first
+    found = ""
+    for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        if found != "elsewhere" and not (type(inner) is str and "git" not in inner):  # as nearly always
+            found = git_is_named(inner) or found
+    return found
 
 
 def state_of_git(cwd: str) -> str:

@@ -406,6 +406,8 @@ for line in sys.stdin:
     answer = {answer} if question["method"] == "hook.approve_tool" else {{"ok": True, "name": "x"}}
     if question["method"] == "hook.approve_tool" and os.path.exists("answer"):
         answer = {{"approved": False}}
+    if question["method"] == "hook.approve_tool" and os.path.exists("changes itself"):
+        open(__file__, "a").write("# changed")
     if "id" in question:
         print(json.dumps({{"jsonrpc": "2.0", "id": question["id"], "result": answer}}), flush=True)
 """
@@ -481,6 +483,18 @@ async def test_a_grant_does_not_answer_the_next_call_after_a_change_however_soon
             file.write("# reviewed\n")
         if name == path.name:
             await host.reload()
+        assert not (await host.approve_tool(call(**FIRST))).approved
+
+
+async def test_a_grant_ends_with_a_change_of_the_program_while_it_gives_another_grant(config):
+    path = config()
+    async with Host.from_config(path) as host:
+        for _ in range(2):
+            assert (await host.approve_tool(call(**FIRST))).approved
+        (path.parent / "changes itself").touch()
+        assert (await host.approve_tool(call(path="b"))).approved
+        (path.parent / "answer").write_text("no")
+        assert (await host.approve_tool(call(path="b"))).approved
         assert not (await host.approve_tool(call(**FIRST))).approved
 
 
