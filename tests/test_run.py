@@ -70,7 +70,10 @@ def test_a_failure_in_a_table_names_its_row():
 
 
 TESTS = """
-import os, pytest
+import os, pytest, signal
+
+@pytest.mark.timeout(0.1)
+def test_hangs(): signal.pause()
 
 def test_ends(): os._exit(7)
 
@@ -87,16 +90,18 @@ def test_alone(number, tmp_path, shared_directory):
 """
 
 
-def test_each_test_is_run_by_one_worker_and_has_failed_if_the_worker_ends_before_it_does(tmp_path):
+def test_each_test_is_run_by_one_worker_and_has_failed_if_it_hangs_or_the_worker_ends_before_it_does(tmp_path):
     (tmp_path / "test_it.py").write_text(TESTS)
-    command = [sys.executable, "-m", "pytest", "-p", "workers", "-p", "no:cacheprovider", "--workers", "3", "-q", "-rf"]
+    command = [sys.executable, "-m", "pytest", "-p", "workers", "-p", "pytest_timeout", "-p", "no:cacheprovider"]
+    command += ["--workers", "3", "-q", "-rf"]
     environment = {**os.environ, "PYTHONPATH": HERE, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == pytest.ExitCode.TESTS_FAILED, done.stdout
     failed = {line.split()[1].partition("::")[2] for line in done.stdout.splitlines() if line.startswith("FAILED ")}
-    assert {"test_ends", "test_alone[3]"} <= failed
+    assert {"test_ends", "test_hangs", "test_alone[3]"} <= failed
     # The worker that ended had taken one test more, and printed nothing of it.
-    assert len(failed) <= 3
-    assert f"{len(failed)} failed, {26 - len(failed)} passed" in done.stdout
+    assert len(failed) <= 4
+    assert f"{len(failed)} failed, {27 - len(failed)} passed" in done.stdout
+    assert "Failed: Timeout" in done.stdout
     assert [line for line in done.stdout.splitlines() if line.startswith("said ")] == ["said 3"]
     assert "exit codes: [0, 7]" in done.stdout

@@ -17,6 +17,7 @@ from multiprocessing import connection
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from _pytest._io import TerminalWriter
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -185,10 +186,11 @@ def work(session: pytest.Session, name: str, numbers: Iterator[int], written: co
 
 
 def settle(config: pytest.Config, name: str) -> None:
-    """Have a directory, and files for captured output, that are not the other workers'."""
+    """Have a directory, and files for captured output, that are not the other workers', and print nothing."""
     factory = config._tmp_path_factory  # type: ignore[attr-defined]
     factory._basetemp = factory.mktemp(name, numbered=False)
-    config.pluginmanager.unregister(name="terminalreporter")
+    silent = TerminalWriter(open(os.devnull, "w"))  # noqa: SIM115 - until the process ends
+    config.pluginmanager.getplugin("terminalreporter")._tw = silent  # a time-out writes to it, too
     capture = config.pluginmanager.getplugin("capturemanager")
     capture.stop_global_capturing()
     capture.start_global_capturing()
