@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from programs import BIN
 from trying import ground
 
-from picohook.ext.drill.copies import codex_hooks, written
+from picohook.ext.drill.settings import codex_hooks, written
 
 if TYPE_CHECKING:
     from programs import Program

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import signal
-import subprocess
-import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from picohook.ext.drill.agents import AGENTS, filled
-from picohook.ext.drill.copies import written
+from picohook.ext.drill.agents import AGENTS, filled, run
+from picohook.ext.drill.settings import written
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -127,33 +124,7 @@ class Program:
             **filled(self.agent.environment, url=url),
         }
         command = [str(BIN / self.name), *self.agent.start, *self.trusts, *self.agent.options, prompt]
-        return _run(command, project, environment, home / "output", progress)
-
-
-def _run(
-    command: list[str], cwd: Path, environment: Mapping[str, str], output: Path, progress: Callable[[], Any]
-) -> str:
-    with output.open("wb") as file:
-        running = subprocess.Popen(
-            command,
-            cwd=cwd,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=file,
-            stderr=file,
-            start_new_session=True,
-        )
-        try:
-            seen, since = None, time.monotonic()
-            while running.poll() is None and time.monotonic() - since < STALLED:
-                time.sleep(0.1)
-                if (now := progress()) != seen:
-                    seen, since = now, time.monotonic()
-        finally:
-            if running.poll() is None:
-                os.killpg(running.pid, signal.SIGKILL)
-                running.wait()
-    return output.read_text(encoding="utf-8", errors="replace")
+        return run(command, project, environment, home / "output", progress=progress, patience=STALLED)
 
 
 PROGRAMS = (

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, TypeAlias, TypeVar
@@ -43,8 +43,19 @@ _EVERY, *_EACH = tomllib.loads(_TABLES.read_text(encoding="utf-8")).items()
 AGENTS = {name: Agent(name=name, **{**_EVERY[1], **table}) for name, table in _EACH}
 
 
-def run(command: list[str], cwd: Path, environment: Mapping[str, str], output: Path) -> str:
-    """Run a program without a terminal, and kill it after `LIMIT` seconds. Returns what it wrote."""
+def run(
+    command: list[str],
+    cwd: Path,
+    environment: Mapping[str, str],
+    output: Path,
+    *,
+    progress: Callable[[], Any] = int,
+    patience: float = LIMIT,
+) -> str:
+    """Run a program without a terminal. Returns what it wrote.
+
+    Kills it if `progress` returns the same value as it did `patience` seconds before.
+    """
     with output.open("wb") as file:
         running = subprocess.Popen(  # noqa: S603 - the program of the user
             command,
@@ -56,8 +67,11 @@ def run(command: list[str], cwd: Path, environment: Mapping[str, str], output: P
             start_new_session=True,
         )
         try:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                running.wait(LIMIT)
+            before = None
+            while running.poll() is None and (now := progress()) != before:
+                before = now
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    running.wait(patience)
         finally:
             if running.poll() is None:
                 os.killpg(running.pid, signal.SIGKILL)

@@ -20,7 +20,7 @@ from ...errors import PicohookError
 from ...projects.layers import Layers
 from ..vendors.dialects import vendor_named
 from .agents import AGENTS
-from .copies import directory_of, handlers, read
+from .settings import directory_of, handlers, read
 from .ways import WAYS, Drill
 
 app = App()
@@ -64,10 +64,10 @@ def _drive(made: Drill, names: list[str], *, as_json: bool) -> bool:
     offline = _is_offline()
     title, version = vendor_named(made.agent.name).agent, made.version()
     if not offline:
-        made.notes.append("this system gives no network namespace: the agent was only told to use no network")
+        made.note("this system gives no network namespace: the agent was only told to use no network")
     if version not in made.agent.tried:
         known = ", ".join(made.agent.tried)
-        made.notes.append(f"this version is not known: {version or 'it says none'}; its agent was tried as {known}")
+        made.note(f"this version is not known: {version or 'it says none'}; its agent was tried as {known}")
     if not as_json:
         output.line(f"{title} {version}, {made.program}")
     ways = []
@@ -108,7 +108,7 @@ async def offer(_: Layers) -> AsyncIterator[Finding]:
         where = directory_of(agent)
         files = (path for pattern in agent.files for path in where.glob(pattern))
         try:
-            asked = any([*handlers(agent, read(path).get("hooks"))] for path in files)
+            asked = any([*handlers(agent, read(path))] for path in files)
         except PicohookError:
             continue  # the examination of files says so
         if asked:

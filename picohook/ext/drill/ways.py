@@ -1,33 +1,47 @@
-"""The ways to run something, and the verdict about each."""
+"""The ways to run something: drives an agent along each, with a copy of its settings, and judges what was seen."""
 
 import contextlib
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
+import sys
 import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
+from ...contain.syscalls import CLONE_NEWNS, libc
 from ...errors import PicohookError
-from .agents import Agent, filled, run
+from ...wire.merge import merge_patch
+from ..vendors.dialects import rows
+from .agents import Agent, Call, filled, run
 from .alone import recorder
-from .copies import FOREIGN, Copy
 from .model import Model, Said, Step, serving
+from .settings import SHELLS, codex_hooks, command_of, directory_of, handlers, read, without_programs, written
 
 Verdict: TypeAlias = Literal["guarded", "unguarded", "inconclusive"]
 
 WAYS: dict[str, dict[str, Any]] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 FAILS = {name: way["fails"] for name, way in WAYS.items() if "fails" in way}
-_USUAL = [[["ask"], ["refuse"]]]
-"""The calls of a session along most ways."""
 REFUSES = 2
 """The exit code of a hook that refuses."""
+_SHOWN = 160
+FOREIGN = re.compile(
+    r"(?i)(ANTHROPIC|CLAUDE|OPENAI|CODEX|GEMINI|GOOGLE|COPILOT|GITHUB|GH|AWS|AZURE|OTEL|DBUS)(_\w*|CODE)?$|\w*_PROXY$"
+)
+"""Variables that may name an account, another model or a way out of the machine. The agent gets none of them."""
 _MAIN, _HELPER = "go on with the drill", "help here"
 """The prompts of the agent, and of its sub-agent."""
-_SHOWN = 160
+_USUAL = [[["ask"], ["refuse"]]]
+"""The calls of a session along most ways."""
+_RUN = {"command", "commandWindows", "bash", "powershell", "exec", "program", "args", "shell", "url", "headers"}
+_RUN |= {"allowedEnvVars", "prompt", "model", "server", "tool", "input"}
+"""The keys of a handler that say what it runs. All others stay as they are."""
+_BIND, _PRIVATE, _DETACH = 1 << 12, 1 << 14 | 1 << 18, 2  # flags of mount and umount2
 
 
 @dataclass
@@ -129,45 +143,51 @@ class Drill:
         found = re.search(r"\d+\.\d+\.\d+(-[\w.]*\w)?", told)
         return found[0] if found else ""
 
+    def note(self, text: str) -> None:
+        """Keep a remark for the user, once."""
+        if text not in self.notes:
+            self.notes.append(text)
+
     def along(self, name: str) -> Way:
         """Drive the agent along a way. Returns the verdict. Raises `PicohookError` if its settings cannot be used."""
         if name in self.agent.lacks:
             return Way(name, "inconclusive", self.agent.lacks[name])
-        ground = _Ground(self, name)
+        ground = Ground(self, name)
         try:
             said = ground.drive()
             way = judged(name, ground.seen(), said)
         finally:
             ground.clean()
-        self.notes += [note for note in ground.copy.notes if note not in self.notes]
         if way.verdict == "unguarded" and (name == "open-shell" or any(one.asked for one in way.calls)):
             way.known = self.agent.unguardable.get(name, "")
         return way
 
 
-class _Ground:
-    """A directory for one way: the agent's settings, its project, and the recorders' notes."""
+class Ground:
+    """A directory for one way: the copy of the agent's settings, its project, and the recorders' notes."""
 
     def __init__(self, drill: Drill, name: str) -> None:
-        self.agent, self.drill, self.name = drill.agent, drill, name
-        self.place = drill.place / name
+        self.drill, self.agent, self.name, self.place = drill, drill.agent, name, drill.place / name
+        self.real, self.home, self._shells = directory_of(drill.agent), self.place / "home", self.place / "shells"
         self.project = drill.here or self.place / "project"
         self.work = self.project / f"picohook-drill-directory-{os.getpid()}" if name == "subdirectory" else self.project
         self.work.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self.place.mkdir(exist_ok=True)
-        self.copy = Copy(self.agent, self.place, self.project, late=name == "late")
+        self._shells.mkdir(parents=True)
+        self.hooks: list[dict[str, Any]] = []
+        """The hooks that are asked before a tool: place, command, and the command with its programs missing."""
         self.markers: list[str] = []
-        self.results: dict[str, str] = {}
+        self._results: dict[str, str] = {}
+        self._covered: list[Path] = []
 
     def drive(self) -> str:
         """Start the agent, once or twice. Returns what it wrote."""
         said, scripts = "", self._scripts()
         with serving(scripts[0]) as model:
-            home = {self.agent.home: str(self.copy.home)}
+            home = {self.agent.home: str(self.home)}
             environment = {**self.drill.environment, **home, **filled(self.agent.environment, url=model.url)}
-            self.copy.write(model.url, self.drill.program, environment, trusted=self.name != "untrusted")
-            if not self.copy.hooks:
-                places = f"{self.copy.real}{f' and {self.drill.here}' if self.drill.here else ''}"
+            self.copy(model.url, environment)
+            if not self.hooks:
+                places = f"{self.real}{f' and {self.drill.here}' if self.drill.here else ''}"
                 raise PicohookError(
                     f"no hook in {places} is asked before a tool: write one, or call picohook shim {self.agent.name}"
                 )
@@ -175,25 +195,14 @@ class _Ground:
                 before = (*self.agent.start, *(self.agent.resume if at else ()), *filled(self.agent.in_drill))
                 command = [self.drill.program, *before, *self.agent.options, _MAIN]
                 said = run(command, self.work, environment, self.place / "output")
-            self.results = model.results
+            self._results = model.results
         return said
-
-    def _call(self, mode: str, kind: str, **words: Any) -> list[Any]:
-        """The next call, which makes a marker of this mode. Another drill in the same directory has other markers."""
-        self.markers.append(f"picohook-drill-{self.name}-{os.getpid()}{len(self.markers):02}-{mode}")
-        path = self.work / self.markers[-1]
-        return [self.agent.call(path.name, kind, path=str(path), command=f"touch {path}", **words)]
-
-    def _typed(self, model: Model) -> Said:
-        """Text for the shell that the first call has opened, if it has."""
-        opened = re.search(r"session ID (\d+)", model.results.get(self.markers[0], ""))
-        return self._call("ask", "type", session=int(opened[1])) if opened else "done"
 
     def _scripts(self) -> list[dict[str, list[Step]]]:
         """What the model says in each session."""
         way = WAYS[self.name]
         sessions: list[list[Step]] = [
-            [[call for mode in modes for call in self._call(mode, way.get("kind", "shell"))] for modes in session]
+            [[self._call(mode, way.get("kind", "shell")) for mode in modes] for modes in session]
             for session in way.get("sessions", _USUAL)
         ]
         if self.name == "open-shell":
@@ -203,6 +212,17 @@ class _Ground:
             return [{_MAIN: help_call, _HELPER: [*sessions[0], "I have helped"]}]
         return [{_MAIN: steps} for steps in sessions]
 
+    def _call(self, mode: str, kind: str, **words: Any) -> Call:
+        """The next call, which makes a marker of this mode. Another drill in the same directory has other markers."""
+        self.markers.append(f"picohook-drill-{self.name}-{os.getpid()}{len(self.markers):02}-{mode}")
+        path = self.work / self.markers[-1]
+        return self.agent.call(path.name, kind, path=str(path), command=f"touch {path}", **words)
+
+    def _typed(self, model: Model) -> Said:
+        """Text for the shell that the first call has opened, if it has."""
+        opened = re.search(r"session ID (\d+)", model.results.get(self.markers[0], ""))
+        return [self._call("ask", "type", session=int(opened[1]))] if opened else "done"
+
     def seen(self) -> list[Seen]:
         """What was seen of each call that the model made."""
         notes = [json.loads(line) for path in self.place.glob("asked") for line in path.read_bytes().splitlines()]
@@ -211,12 +231,13 @@ class _Ground:
             own = [note for note in notes if note["marker"] == one]
             asked = [note["hook"] for note in own if not note.keys() & {"code", "fault"}]
             codes, faults = ([note[key] for note in own if key in note] for key in ("code", "fault"))
-            found.append(Seen(one, (self.work / one).exists(), asked, codes, self.results.get(one, ""), faults))
+            found.append(Seen(one, (self.work / one).exists(), asked, codes, self._results.get(one, ""), faults))
         return found
 
     def clean(self) -> None:
-        """Remove the markers, and end what the hooks left running."""
-        self.copy.uncover()
+        """Let the project's hook files be seen again, remove the markers, and end what the hooks left running."""
+        for path in self._covered:
+            libc("umount2", os.fsencode(path), _DETACH)
         for marker in self.markers:
             (self.work / marker).unlink(missing_ok=True)
         if self.work != self.project:
@@ -224,3 +245,80 @@ class _Ground:
         for pid in recorder.with_variable(recorder.AGENT, str(os.getpid())):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
+
+    def copy(self, url: str, environment: Mapping[str, str]) -> None:
+        """Write the settings for a model at this URL, and cover the project's. Raises `PicohookError` if one cannot be read."""
+        found = [path for pattern in self.agent.files for path in sorted(self.real.glob(pattern))]
+        first, *_ = self.agent.files
+        documents: dict[str, Any] = {first: {}} | {str(path.relative_to(self.real)): self._read(path) for path in found}
+        documents = merge_patch(documents, {first: filled({**self.agent.settings, **self.agent.servers}, url=url)})
+        if self.name != "untrusted":
+            documents = merge_patch(documents, filled(self.agent.trust, project=str(self.project)))
+        state = documents[first].get("hooks", {}).get("state", {}) if self.agent.name == "codex" else {}
+        if state:
+            documents[first]["hooks"]["state"] = {
+                key.replace(str(self.real), str(self.home), 1): one for key, one in state.items()
+            }
+        own = self._known_to_codex(documents, environment)
+        for name, document in documents.items():
+            self.record(document, name)
+        for path in [path for one in rows[self.agent.name].project_files for path in sorted(self.project.glob(one))]:
+            self._cover(path)
+        for shell in filter(shutil.which, SHELLS):
+            (self._shells / shell).symlink_to(str(shutil.which(shell)))
+        (self.place / "hooks.json").write_text(json.dumps(self.hooks), encoding="utf-8")
+        recorders = self._known_to_codex(documents, environment)
+        approved = {key for key, hook in own.items() if hook["trustStatus"] == "trusted"} & recorders.keys()
+        for key in approved:
+            trust = {"hooks": {"state": {key: {"trusted_hash": recorders[key]["currentHash"]}}}}
+            documents = merge_patch(documents, {first: trust})
+        self._put(documents)
+
+    def _read(self, path: Path) -> dict[str, Any]:
+        """The document of a file, without what a copy does not have. Raises `PicohookError`."""
+        document = {key: one for key, one in read(path).items() if key not in self.agent.left_out}
+        if isinstance(env := document.get("env"), dict):
+            document["env"] = {name: value for name, value in env.items() if not FOREIGN.match(name)}
+        return document
+
+    def _put(self, documents: Mapping[str, Any]) -> None:
+        for name, document in documents.items():
+            path = self.home / (self.real.name if self.agent.above else "") / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(written(document, path), encoding="utf-8")
+
+    def _known_to_codex(
+        self, documents: Mapping[str, Any], environment: Mapping[str, str]
+    ) -> dict[str, dict[str, Any]]:
+        """The hooks that Codex finds in these documents. It trusts each as it is written, so recorders need that anew."""
+        self._put(documents)
+        return codex_hooks(self.drill.program, environment, self.project) if self.agent.name == "codex" else {}
+
+    def _cover(self, path: Path) -> None:
+        """Put recorders into a hook file of the project, as this process and its children see it. The file does not change."""
+        document, covering = self._read(path), self.place / f"covers-{len(self._covered)}{path.suffix}"
+        self.record(document, str(path))
+        covering.write_text(written(document, covering), encoding="utf-8")
+        try:
+            libc("unshare", CLONE_NEWNS)
+            libc("mount", None, b"/", None, _PRIVATE, None)
+            libc("mount", os.fsencode(covering), os.fsencode(path), None, _BIND, None)
+        except (OSError, AttributeError) as error:
+            why = f"{path} cannot be covered by a copy, since this system gives no mount namespace ({error})"
+            raise PicohookError(f"{why}: leave out --here") from None
+        self._covered.append(path)
+
+    def record(self, document: dict[str, Any], file: str) -> None:
+        """Put a recorder in the place of each hook of a document that is asked before a tool."""
+        for at, handler in handlers(self.agent, document):
+            kept = {key: value for key, value in handler.items() if key not in _RUN}
+            if self.name == "late":
+                kept = {key: one for key, one in kept.items() if not key.startswith("timeout")} | self.agent.short
+            run = command_of(self.agent, handler)
+            if not run:
+                self.drill.note(f"{file}: {at} runs no command: the drill sees only whether it is asked")
+            missing = {"missing": [*map(without_programs, run)], "shells": str(self._shells)}
+            self.hooks.append({"at": f"{file}: {at}", "run": run, **missing})
+            program = [sys.executable, "-I", "-S", recorder.__file__, str(self.place), str(len(self.hooks) - 1)]
+            handler.clear()
+            handler |= {**kept, "type": "command", "command": shlex.join(program)}

@@ -7,34 +7,44 @@ import shlex
 import tomllib
 from datetime import date
 from pathlib import Path
+from tempfile import mkdtemp
 
 import pytest
 from rows import each
 
 from picohook.errors import PicohookError
 from picohook.ext.drill.agents import AGENTS
-from picohook.ext.drill.copies import FOREIGN, Copy, without_programs, written
+from picohook.ext.drill.settings import without_programs, written
+from picohook.ext.drill.ways import FOREIGN, Drill, Ground
 
 NOWHERE = "http://127.0.0.1:1"
 
 
 @pytest.fixture
-def copied(tmp_path, monkeypatch):
-    """Copies the settings of an agent, whose files are given. Returns the copy, and its files."""
+def ground(tmp_path, monkeypatch):
+    """Makes the ground of an agent for a way. Its home is empty."""
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    for agent in AGENTS.values():
+        monkeypatch.delenv(agent.home, raising=False)
 
-    def copy(name, files, *, late=False, trusted=True):
-        for variable in (agent.home for agent in AGENTS.values()):
-            monkeypatch.delenv(variable, raising=False)
+    def make(name, way="main"):
+        place = Path(mkdtemp(dir=tmp_path))
+        return Ground(Drill(AGENTS[name], "/nowhere", place, place, None), way)
+
+    return make
+
+
+@pytest.fixture
+def copied(tmp_path, ground):
+    """Copies the settings of an agent, whose files are given. Returns the ground with the copy, and its files."""
+
+    def copy(name, files, way="main"):
         for path, document in files.items():
             real = tmp_path / "home" / f".{name}" / path
             real.parent.mkdir(parents=True, exist_ok=True)
             real.write_text(document if isinstance(document, str) else json.dumps(document))
-        place = tmp_path / "copy"
-        (tmp_path / "project").mkdir()
-        place.mkdir()
-        made = Copy(AGENTS[name], place, tmp_path / "project", late=late)
-        made.write(NOWHERE, "/nowhere", {}, trusted=trusted)
+        made = ground(name, way)
+        made.copy(NOWHERE, {})
         made.at = made.home / ".gemini" if name == "gemini" else made.home
         return made
 
@@ -69,12 +79,12 @@ def test_a_recorder_stands_in_the_place_of_a_hook_and_all_else_stays(copied):
     assert (kept["at"], kept["run"]) == ("settings.json: PreToolUse[0]", ["/bin/sh", "-c", "guard --all"])
 
 
-def test_a_hook_of_codex_runs_in_the_login_shell_of_its_recorder_and_not_in_another_one(tmp_path, monkeypatch):
+def test_a_hook_of_codex_runs_in_the_login_shell_of_its_recorder_and_not_in_another_one(ground, monkeypatch):
     monkeypatch.setenv("SHELL", "/bin/bash")
     document = {"hooks": {"PreToolUse": [{"hooks": [{"type": "command", "command": "guard"}]}]}}
-    copy = Copy(AGENTS["codex"], tmp_path, tmp_path, late=False)
-    copy.record(document, "hooks.json")
-    assert copy.hooks[0]["run"] == ["/bin/bash", "-c", "guard"]
+    made = ground("codex")
+    made.record(document, "hooks.json")
+    assert made.hooks[0]["run"] == ["/bin/bash", "-c", "guard"]
 
 
 def test_models_accounts_and_servers_are_left_out(copied):
@@ -98,15 +108,15 @@ def test_variables_of_accounts_do_not_reach_the_agent(name, left_out):
     assert not FOREIGN.match("GHOST")
 
 
-def test_only_a_trusted_project_is_trusted_in_the_copy(copied, tmp_path):
+def test_only_a_trusted_project_is_trusted_in_the_copy(copied):
     copy = copied("gemini", {"settings.json": '{"security": {"folderTrust": {"enabled": true}}} // mine'})
-    assert json.loads((copy.at / "trustedFolders.json").read_text()) == {str(tmp_path / "project"): "TRUST_FOLDER"}
+    assert json.loads((copy.at / "trustedFolders.json").read_text()) == {str(copy.project): "TRUST_FOLDER"}
     security = json.loads((copy.at / "settings.json").read_text())["security"]
     assert security == {"folderTrust": {"enabled": True}, "auth": {"selectedType": "gemini-api-key"}}
 
 
 def test_an_untrusted_project_is_not_named(copied):
-    copy = copied("gemini", {}, trusted=False)
+    copy = copied("gemini", {}, "untrusted")
     assert not (copy.at / "trustedFolders.json").exists()
 
 
@@ -118,9 +128,9 @@ def test_an_untrusted_project_is_not_named(copied):
         ("copilot", "preToolUse", {"timeoutSec": 2}),
     ],
 )
-def test_a_time_out_is_made_short_where_it_is_to_pass(tmp_path, agent, event, late):
+def test_a_time_out_is_made_short_where_it_is_to_pass(ground, agent, event, late):
     document = {"hooks": {event: [{"type": "command", "command": "x", "timeout": 90}]}}
-    Copy(AGENTS[agent], tmp_path, tmp_path, late=True).record(document, "own.json")
+    ground(agent, "late").record(document, "own.json")
     (made,) = document["hooks"][event]
     assert {name: value for name, value in made.items() if name.startswith("timeout")} == late
 
@@ -128,18 +138,18 @@ def test_a_time_out_is_made_short_where_it_is_to_pass(tmp_path, agent, event, la
 def test_a_hook_that_runs_no_command_is_told(copied):
     hook = {"type": "http", "url": "https://example.com", "timeout": 9}
     copy = copied("claude", {"settings.json": {"hooks": {"PreToolUse": [{"hooks": [hook]}]}}})
-    assert copy.notes == ["settings.json: PreToolUse[0] runs no command: the drill sees only whether it is asked"]
+    assert copy.drill.notes == ["settings.json: PreToolUse[0] runs no command: the drill sees only whether it is asked"]
     assert handler_of(copy, "settings.json", "PreToolUse").keys() == {"type", "command", "timeout"}
 
 
 @each("text", ["{", "[]", "[1]", '"x"', "\udcff"])
-def test_a_file_that_cannot_be_read_is_named(copied, tmp_path, text):
+def test_a_file_that_cannot_be_read_is_named(ground, tmp_path, text):
     path = tmp_path / "home/.claude/settings.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(text.encode(errors="surrogateescape"))
-    copy = Copy(AGENTS["claude"], tmp_path, tmp_path, late=False)
+    made = ground("claude")
     with pytest.raises(PicohookError, match=r"settings\.json cannot be read: "):
-        copy.write(NOWHERE, "/nowhere", {}, trusted=True)
+        made.copy(NOWHERE, {})
 
 
 def test_toml_says_the_same_as_before():
