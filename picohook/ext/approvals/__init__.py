@@ -1,7 +1,5 @@
 """Approvals by people: the queue of this user with the commands that answer, and grants for later calls."""
 
-from __future__ import annotations
-
 from ...extension import Command, Extension, Keyword, Lazy
 
 extension = Extension(

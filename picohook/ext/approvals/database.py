@@ -1,23 +1,19 @@
 """A SQLite file of this user, which several programs use at once."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import secrets
 import sqlite3
 import stat
 import threading
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 from urllib.parse import quote
 
 from ...engine.used_pauses import place_of_state
 from ...errors import PicohookError
 from ...wire.written_files import make_directory
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 PATIENCE = 5.0
 """Seconds to wait for another program that writes."""

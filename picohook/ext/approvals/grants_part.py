@@ -1,36 +1,29 @@
 """Answers in place of approvers, by the grants that they gave with an earlier yes."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os
 import secrets
 import time
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Self, TypeVar
 
 import anyio.to_thread
 
 from ...config.table import Table
 from ...engine.part import Part
 from ...errors import PicohookError
+from ...hooks.base import Hook
+from ...host import Host
 from ...model.decisions import Approve
+from ...model.payloads import ToolCall
+from ...model.trail import TrailEntry
 from ...process.threads import QuickThreads
 from ...projects import hook_files
-from ...wire.regular_files import identity
+from ...wire.regular_files import Identity, identity
 from ...wire.text import cut, escape, explain
-from .grants import LASTS, Facts, Grant, MayWaitError, Terms
+from .grants import Facts, Grant, MayWaitError, Terms
 from .grants_store import GrantStore
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
-    from typing import Self
-
-    from ...hooks.base import Hook
-    from ...host import Host
-    from ...model.payloads import ToolCall
-    from ...model.trail import TrailEntry
-    from ...wire.regular_files import Identity
 
 T = TypeVar("T")
 
@@ -50,7 +43,7 @@ class GrantsTable(Table):
     user_only = True
 
     @classmethod
-    def part(cls, _tables: Sequence[Self]) -> GrantsPart:
+    def part(cls, _tables: Sequence[Self]) -> "GrantsPart":
         return GrantsPart()
 
 
@@ -187,12 +180,8 @@ class GrantsPart(Part):
         return [(one, Approve(reason=f"{one.name}, by {one.hook}: {one.by}")) for one in self._store.find(key)]
 
     def _start(self, mark: str, hook: Hook, facts: Facts, scope: str) -> str:
-        """The start of the keys of a hook's grants for a tool in a place."""
-        return json.dumps((mark, hook.name, facts.call.tool, scope, self._place(facts, scope)))
-
-    def _place(self, facts: Facts, scope: str) -> str:
-        """The session, the agent or the project of a call, within this project."""
-        return f"{self._project}\0{facts.scopes[scope]}"
+        """The start of the keys of a hook's grants for a tool in a session, for an agent or in the project."""
+        return json.dumps((mark, hook.name, facts.call.tool, scope, self._project, facts.scopes[scope]))
 
     # Giving.
 
@@ -210,22 +199,14 @@ class GrantsPart(Part):
                 log.info("a grant is kept", grant=made.id, hook=hook.name, calls=made.shown)
 
     def _give(self, call: ToolCall, hook: Hook, entry: TrailEntry) -> Grant:
-        terms = Terms.read(entry.grant or {})
-        facts = Facts(call)
-        mark, like = self._mark(hook, {}), terms.of(facts)
-        if not mark:
-            raise PicohookError("it is a hook of one session, which ends with it")
         if not self._is_wanted:
             raise PicohookError("the configuration has no [grants]")
-        equal = {name: value for name, value in call.arguments.items() if name not in like}
-        place, now = self._place(facts, terms.scope), time.time()
-        by = cut(escape(entry.reason), 200) or "its program"
-        until = now + (terms.seconds or LASTS)
-        made = Grant(
-            secrets.token_hex(4), hook.name, terms.scope, place, call.tool, equal, like, now, until, by, terms.times
-        )
-        start = self._start(mark, hook, facts, terms.scope)
-        self._store.give(made, facts.key(start, sorted(like)), start)
+        if not (mark := self._mark(hook, {})):
+            raise PicohookError("it is a hook of one session, which ends with it")
+        facts, by = Facts(call), cut(escape(entry.reason), 200) or "its program"
+        made = Terms.read(entry.grant or {}).given(facts, hook.name, self._project, by)
+        start = self._start(mark, hook, facts, made.scope)
+        self._store.give(made, facts.key(start, sorted(made.like)), start)
         return made
 
     def _mark(self, hook: Hook, files: dict[str, Identity | None]) -> str:

@@ -1,18 +1,13 @@
 """The grants of this user, in one SQLite file that several programs use at once."""
 
-from __future__ import annotations
-
 import json
 import time
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING
 
 from ...errors import PicohookError
 from .database import Database
 from .grants import Grant
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
 
 _GRANT = "SELECT id, terms, left FROM grants"
 _IS_LEFT = "(left IS NULL OR left > 0)"

@@ -1,36 +1,28 @@
 """Hooks whose calls wait in the queue until a person answers."""
 
-from __future__ import annotations
-
 import math
 import os
 import sys
 import time
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import anyio
 import anyio.to_thread
 
 from ...errors import HookError, HookUnavailableError, PicohookError
-from ...hooks.base import Hook
-from ...model.decisions import AbortTurn, Approve, Continue, Deny, Retry
+from ...hooks.base import Hook, HostServices, Question
+from ...model.decisions import AbortTurn, Approve, Continue, Decision, Deny, Retry
 from ...process.runner import Runner
 from ...protocol.codec import encode
+from ...transport.reactor import Waiter
 from ...wire import words
 from ...wire.text import explain, last_words
 from .grants_part import GrantsPart
-from .queue import Queue, Waiting
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from ...hooks.base import HostServices, Question
-    from ...model.decisions import Decision
-    from ...transport.reactor import Waiter
-    from .queue import Answer, State
-    from .spec import AskSpec, QueueSpec
+from .queue import Answer, Queue, State, Waiting
+from .spec import AskSpec, QueueSpec
 
 LOOK = 0.05
 """Seconds between two looks at the queue while a call waits. A look takes microseconds."""

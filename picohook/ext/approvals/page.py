@@ -5,37 +5,30 @@ behind `#`, and sends it in a header. So no other site's page can read or answer
 signed link shows one call and answers it, without script and without the token.
 """
 
-from __future__ import annotations
-
 import hmac
 import ipaddress
 import json
 import os
 import secrets
-from typing import TYPE_CHECKING, Any
+import socket
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 import uvicorn
 from jinja2 import Environment, FileSystemLoader
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ...errors import PicohookError
-from .queue import Answer, Queue
+from .queue import Answer, Queue, Waiting
 from .view import plain, view
 from .world import judge
-
-if TYPE_CHECKING:
-    import socket
-    from collections.abc import Callable, Iterable, Mapping
-
-    from starlette.requests import Request
-    from starlette.types import ASGIApp, Receive, Scope, Send
-
-    from .queue import Waiting
 
 FILES = os.path.join(os.path.dirname(__file__), "page_files")
 MOST_SHOWN = 50

@@ -4,8 +4,6 @@ A call's row is written once. A person's answer is added to it once, and the hos
 is one transaction, so a program that is killed leaves all of it or nothing. A host's calls leave the queue with the host.
 """
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import hashlib
@@ -14,19 +12,17 @@ import json
 import os
 import secrets
 import time
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any, Literal, Self
 
 from ...errors import PicohookError
 from .database import Database
 from .grants import require_grant
 
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-    from typing import Literal
+State = Literal["waiting", "answered", "used", "over", "gone"]
 
-    State = Literal["waiting", "answered", "used", "over", "gone"]
 
 KEPT = 3600.0
 """Seconds for which the end of a call is remembered, without the call."""
@@ -71,7 +67,7 @@ class Waiting:
     answer: Answer | None = None
 
     @classmethod
-    def of(cls, row: tuple[Any, ...]) -> Waiting:
+    def of(cls, row: tuple[Any, ...]) -> Self:
         """The call in a row of `_WHOLE`, or of `_SHORT`."""
         call, until, about, name, asked_at, size, state, yes, reason, by, given = row
         answer = None if yes is None else Answer(yes == 1, reason, by, None if given is None else json.loads(given))

@@ -1,18 +1,13 @@
 """The settings of hooks whose calls wait in the queue."""
 
-from __future__ import annotations
-
 import shlex
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
 from ...extension import Lazy
 from ...model.spec import HookSpec, OnFailure, Program, Seconds, StageName
 from ...model.stages import APPROVE_TOOL, BEFORE_FINISH, BEFORE_TOOL
-
-if TYPE_CHECKING:
-    from typing import Self
 
 TIMEOUT = 600.0
 """The default timeout in seconds: people take longer than programs."""

@@ -1,7 +1,5 @@
 """A call as it is shown to a person, in the terminal and on the page."""
 
-from __future__ import annotations
-
 import difflib
 import json
 import os
@@ -9,8 +7,9 @@ import re
 import time
 import tomllib
 import unicodedata
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from pydantic_core import from_json
 
@@ -18,12 +17,8 @@ from ...model.conversation import text_of
 from ...wire.regular_files import read_regular
 from ...wire.text import escape
 from .grants import offers
+from .queue import Waiting
 from .world import judge
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from .queue import Waiting
 
 MOST_SHOWN = 20_000
 """The most characters of a call's argument that are shown at once."""

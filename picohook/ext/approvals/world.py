@@ -1,7 +1,5 @@
 """The outside of a call on which its meaning depends: directories and links, words of a command, git's configuration."""
 
-from __future__ import annotations
-
 import errno
 import functools
 import hashlib
@@ -10,17 +8,14 @@ import re
 import shlex
 import struct
 import sys
+from collections.abc import Callable, Iterator, Mapping
 from ctypes import c_size_t, get_errno
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...contain.syscalls import LIBC
 from ...errors import PicohookError
 from ...wire.regular_files import read_regular
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    from ..guards.judge import Verdict
+from ..guards.judge import Verdict
 
 _GIT = re.compile(r"(?<![A-Za-z0-9])git(?![A-Za-z0-9])")
 _ELSEWHERE = re.compile(r"(?<![\w-])(?:cd|pushd|-C|--git-dir|--work-tree|GIT_\w+|HOME|XDG_CONFIG_HOME)(?![\w-])")
