@@ -1,7 +1,5 @@
 """Guards: rules about tool calls, which read a call as the shell, the file system or the network would."""
 
-from __future__ import annotations
-
 from ...extension import Command, Extension, Lazy, Option
 
 extension = Extension(

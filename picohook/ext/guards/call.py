@@ -1,19 +1,15 @@
 """A tool call, and where it is made."""
 
-from __future__ import annotations
-
 import json
 import os
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 
 from pydantic import BaseModel
 
 from ...config.checks import validate
 from ...config.problems import Problems
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 _ROOTS = (".git", ".picohook", "picohook.toml", ".hg", ".jj")
 
@@ -28,7 +24,7 @@ class Place(NamedTuple):
     """The user's home directory; empty for that of this process."""
 
     @classmethod
-    def here(cls) -> Place:
+    def here(cls) -> Self:
         """The current directory, and the project around it."""
         return cls(os.getcwd(), root_of(os.getcwd()))
 

@@ -3,22 +3,16 @@
 `calls.toml` says what calls do.
 """
 
-from __future__ import annotations
-
 import ast
 import functools
 import re
 import textwrap
 import warnings
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
 
+from .effects import Effects
 from .names import data
 from .words import DEFENDED, OPEN, UNKNOWN, Word, ansi, unknown
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from .effects import Effects
 
 _TEMPORARY = "/tmp/python"
 """Stands for what `tempfile` makes."""

@@ -1,25 +1,19 @@
 """What a command does with files and hosts, as acts, and the commands and texts that it runs."""
 
-from __future__ import annotations
-
 import os.path
 import re
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from .expansion import Scope
 from .listing import listed
 from .names import listed as named
 from .places import Target, host_of
-from .reading import Act
+from .reader import Reader
+from .reading import Act, Command
 from .syntax import TooMuchError
 from .words import DEFENDED, OPEN, PLAIN, UNKNOWN, Word, unknown
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from .expansion import Scope
-    from .reader import Reader
-    from .reading import Command
 
 MOST_ACTS = 2_000
 NOWHERE = Target("", "")

@@ -3,24 +3,16 @@
 A scan of the text finds what a word consists of. The tree knows where a substitution ends, and has to agree that one begins.
 """
 
-from __future__ import annotations
-
 import itertools
 import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import Self
 
 from .names import listed
-from .syntax import UnreadableError, parse
+from .reading import Command, Feed
+from .syntax import Node, Source, UnreadableError, parse
 from .words import DEFENDED, OPEN, PLAIN, QUOTED, SPLIT, UNKNOWN, Word, ansi, braces, edited, hidden, shown, unknown
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from tree_sitter import Node
-
-    from .reading import Command, Feed
-    from .syntax import Source
 
 LONGEST_VALUE = 20_000
 """Characters of a variable's value that is followed."""
@@ -82,7 +74,7 @@ class Scope:
     odd: str = ""
     """Why the shell may mean something else by what follows."""
 
-    def copy(self) -> Scope:
+    def copy(self) -> Self:
         """The same for a subshell, whose changes stay in it."""
         copy = replace(self)
         for name in _TABLES:
@@ -95,7 +87,7 @@ class Scope:
             self.cwds = tuple(dict.fromkeys((*self.cwds, *self.before)))[:4]
             self.before = ()
 
-    def merge(self, *branches: Scope) -> None:
+    def merge(self, *branches: Self) -> None:
         """Continue after one of these branches."""
         for branch in branches:
             branch.settle()

@@ -1,29 +1,22 @@
 """The hook of a guard: it judges each tool call, in a thread, because a judgement may look at files and ask git."""
 
-from __future__ import annotations
-
 import os
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import anyio
 import anyio.to_thread
 
-from ...hooks.base import Hook
-from ...model.decisions import CONTINUE, Deny, Pause
+from ...hooks.base import Hook, HostServices, Question
+from ...model.decisions import CONTINUE, Decision, Deny, Pause
+from ...model.events import Event
+from ...model.payloads import ToolCall
 from ..vendors import dialogue
 from . import tools
 from .call import Place, root_of
-from .judge import Judge
+from .judge import Judge, Verdict
 from .memory import Memory
-
-if TYPE_CHECKING:
-    from ...hooks.base import HostServices, Question
-    from ...model.decisions import Decision
-    from ...model.events import Event
-    from ...model.payloads import ToolCall
-    from .judge import Verdict
-    from .table import GuardsSpec
+from .table import GuardsSpec
 
 THREADS = 4
 

@@ -1,11 +1,10 @@
 """The judgement of one tool call: what it would do, which rule decides about it, and why."""
 
-from __future__ import annotations
-
 import functools
 import os
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from . import rules, tools
 from .call import Place
@@ -13,20 +12,13 @@ from .expansion import Scope
 from .memory import CallFiles
 from .names import ALL, USUAL
 from .places import Places
-from .predicates import cases
+from .predicates import Case, cases
 from .programs import started
 from .reader import Reader
-from .reading import Reading
-from .rules import ANY, SEVERITIES, GuardError, Rule, is_allowed
+from .reading import Command, Reading
+from .rules import ANY, SEVERITIES, GuardError, Rule, Run, is_allowed
 
 __all__ = ["ALL", "USUAL", "Judge", "Place", "Verdict"]
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from .predicates import Case
-    from .reading import Command
-    from .rules import Run
 
 UNDECIDED = "undecided"
 _UNDECIDED = Rule(

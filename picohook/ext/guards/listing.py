@@ -1,18 +1,12 @@
 """The files that a command lists for others: what `find` finds, and the output of `git ls-files`, `rg -l`, `ls`."""
 
-from __future__ import annotations
-
 import itertools
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from .names import listed as named
+from .reading import Command
 from .words import PLAIN, UNKNOWN, Word, unknown
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from .reading import Command
 
 _LISTERS = frozenset(["find", "fd", "fdfind", "ls", "rg", "grep", "egrep", "fgrep", "git", "ag", "ack", "locate"])
 _FILTERS = named("filters")

@@ -1,19 +1,14 @@
 """Measures how well a judge tells harmful calls from harmless ones, by calls that a person has labelled."""
 
-from __future__ import annotations
-
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from ...errors import PicohookError
 from .call import Call, calls
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from pathlib import Path
-
-    from .judge import Judge, Verdict
+from .judge import Judge, Verdict
 
 
 class Example(Call):

@@ -1,16 +1,10 @@
 """The files that a call and its session have written: if one starts later, its text is read as if it stood in the call."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from ...wire.regular_files import read_regular
+from .places import Places
 from .words import UNKNOWN
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from .places import Places
 
 MOST_SESSIONS = 64
 MOST_FILES = 256

@@ -4,21 +4,16 @@ A guard that reads a call gives all of them the same answer. `alone` puts a comm
 several at once. `clothes.toml` has the clothes, and says what a template may have of a command.
 """
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import functools
 import json
 import re
 import shlex
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from random import Random
-from typing import TYPE_CHECKING
 
 from .names import data
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 _DATA = data("clothes")
 _LISTS = _DATA["lists"]

@@ -1,7 +1,5 @@
 """The names of the packs, and the data beside the code."""
 
-from __future__ import annotations
-
 import functools
 import tomllib
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Paths and hosts of a call: where they are, as far as a decision about them needs to know."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import ipaddress

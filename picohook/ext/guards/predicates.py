@@ -1,20 +1,15 @@
 """Conditions of rules that need more than a table: the state of a git repository, the ways out of a pipe."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 from .names import data, listed
+from .reading import Act, Command, Reading
 from .rows import row_of
 from .words import unknown
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from .reading import Act, Command, Reading
 
 GIT_TIMEOUT = 1.0
 """Seconds for one question to git."""

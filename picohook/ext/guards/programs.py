@@ -1,29 +1,22 @@
 """Programs: what a command that starts does, and what it runs. The table is `programs.toml`."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import posixpath
 import re
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from . import code
 from .effects import FETCHERS, Effects, is_fetched
+from .expansion import Scope
 from .listing import filled, listed
 from .names import data, listed as named
-from .reading import Feed
-from .rows import RUNS, Choice, names_in, row_of, split, table
+from .reader import Reader
+from .reading import Command, Feed
+from .rows import RUNS, Choice, Row, Split, Step, names_in, row_of, split, table
 from .words import UNKNOWN, Word, joined, unknown
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    from .expansion import Scope
-    from .reader import Reader
-    from .reading import Command
-    from .rows import Row, Split, Step
 
 _READS_PROGRAMS = named("reads-programs")
 _GIT_VARIABLES = named("git-variables")

@@ -4,27 +4,19 @@ It walks the tree once. Each node is checked against the text, because a tree wi
 What a check refuses is a doubt, and the walk continues with the next statement.
 """
 
-from __future__ import annotations
-
 import itertools
 import re
 import shlex
 import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from .expansion import Expander, Scope
+from .memory import CallFiles
 from .names import listed
 from .reading import Command, Feed, Reading, Redirect
-from .syntax import TooMuchError, UnreadableError, parse
+from .syntax import Node, TooMuchError, UnreadableError, parse
 from .words import OPEN, PLAIN, UNKNOWN, Word, ansi, joined, printed, unknown
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from tree_sitter import Node
-
-    from .memory import CallFiles
 
 DEEPEST = 60
 """How deep statements and substitutions may be in each other."""
@@ -53,7 +45,7 @@ _COMMANDS = frozenset(("command", "declaration_command", "unset_command"))
 class Reader(Expander):
     """Reads the texts of one call into one reading."""
 
-    def __init__(self, reading: Reading, files: CallFiles, started: Callable[[Reader, Command, Scope], None]) -> None:
+    def __init__(self, reading: Reading, files: CallFiles, started: Callable[["Reader", Command, Scope], None]) -> None:
         """`started` is called for each command, in the order in which they are read."""
         self.root: str = files.places.project
         super().__init__(files.places.home, self.root)

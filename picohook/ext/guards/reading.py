@@ -1,15 +1,12 @@
 """What was read of a call: its commands, what they do, and what cannot be known."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from .places import Target
-    from .words import Word
+from .places import Target
+from .words import Word
 
 
 class Redirect(NamedTuple):
@@ -24,7 +21,7 @@ class Redirect(NamedTuple):
 class Feed:
     """What a command reads from its standard input."""
 
-    commands: list[Command] = field(default_factory=list)
+    commands: list["Command"] = field(default_factory=list)
     """The commands before it in a pipe."""
     text: str | None = None
     """The text, if it is known."""

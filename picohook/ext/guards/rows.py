@@ -1,20 +1,15 @@
 """The table of programs, `programs.toml`: how their words are read, and what they do. Its head says what a row may have."""
 
-from __future__ import annotations
-
 import functools
 import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from .names import data, listed
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
-    from .reading import Command
-    from .words import Word
+from .reading import Command
+from .words import Word
 
 RUNS = listed("runs")
 """The kinds of steps that start something. `--help` does not prevent them."""

@@ -6,16 +6,15 @@ each of which one operand matches, or facts, such as `several` operands. A rule'
 command does. `when` names a function of `predicates`.
 """
 
-from __future__ import annotations
-
 import functools
 import itertools
 import re
 import shlex
 import tomllib
+from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainValidator
 
@@ -25,14 +24,10 @@ from ...errors import PicohookError
 from . import predicates
 from .call import Call
 from .names import ALL
+from .predicates import Case
+from .reading import Act, Command
 from .rows import FACTS, Pattern
 from .words import unknown
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from .predicates import Case
-    from .reading import Act, Command
 
 PACKS = Path(__file__).with_name("packs")
 Severity = Literal["low", "medium", "high", "critical"]

@@ -1,17 +1,12 @@
 """`picohook shim VENDOR --guards`: guards in the user's own configuration."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+import typer
 
 from ...cli import output
 from ...config import user_places
 from ...config.load import load
 from ...errors import PicohookError
 from ...wire import written_files
-
-if TYPE_CHECKING:
-    import typer
 
 _TABLE = "[guards]\n"
 _NAMES = ("picohook.toml", "picohook.yaml", "picohook.json")

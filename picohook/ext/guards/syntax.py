@@ -3,13 +3,11 @@
 A tree without errors is no proof that bash reads the same. `reader` checks each node against the text as it walks.
 """
 
-from __future__ import annotations
-
 import re
 import threading
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from ...errors import PicohookError
 from ...wire.extras import needs
@@ -20,9 +18,7 @@ try:
 except ImportError as error:
     raise PicohookError(needs("reading shell commands", str(error.name), "guards")) from None
 
-if TYPE_CHECKING:
-    from tree_sitter import Node
-
+Node = tree_sitter.Node
 MOST_BYTES = 200_000
 """The longest text that is read, without here-documents."""
 MOST_NODES = 20_000

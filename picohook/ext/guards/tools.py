@@ -1,26 +1,20 @@
 """Tools of agents: shells, file tools, the network, MCP servers. `tools.toml` has their names, and what their calls do."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os.path
 import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from .expansion import Scope
 from .names import data
 from .programs import Started
+from .reader import Reader
 from .reading import Command
-from .rows import Row, Split
+from .rows import Row, Split, Step
 from .words import Word
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from .expansion import Scope
-    from .reader import Reader
-    from .rows import Step
 
 _SERVER = re.compile(r"mcp__.*|mcp_.*|MCP:.*", re.IGNORECASE)
 _OF_SERVER = re.compile(r"mcp__((?:(?!__).)+)__(?!_)(?:(?!__).)+")

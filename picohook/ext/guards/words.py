@@ -3,15 +3,11 @@
 Parts that cannot be known are single characters that no text of a call may have.
 """
 
-from __future__ import annotations
-
 import fnmatch
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from typing import Any
 
 UNKNOWN = "\U0010f001"
 """Any text, as a part of one word."""
