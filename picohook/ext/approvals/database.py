@@ -126,6 +126,11 @@ class Database:
         with self._explained(), self._lock:
             return self._db.execute(statement, values).fetchall()
 
+    def _change(self, statement: str, *values: Any) -> int:
+        """Make one change, which is a transaction. Returns the number of rows that it changed."""
+        with self._explained(), self._lock:
+            return self._db.execute(statement, values).rowcount
+
 
 def _require_private(path: str, is_kind: Any, kind: str) -> os.stat_result:
     """Returns the status of a file of this user's alone, and not of a link. Raises `PicohookError` for any other."""

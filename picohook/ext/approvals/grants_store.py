@@ -46,9 +46,7 @@ class GrantStore(Database):
         now, ids = time.time(), ", ".join("?" * len(counted))
         these = f"id IN ({ids}) AND {_HOLDS}"
         used = f"UPDATE grants SET left = left - 1 WHERE {these} AND (SELECT count(*) FROM grants WHERE {these}) = ?"
-        with self._explained(), self._lock:  # one statement is one transaction
-            values = (*counted, now, now)
-            return self._db.execute(used, (*values, *values, len(counted))).rowcount == len(counted)
+        return self._change(used, *(*counted, now, now) * 2, len(counted)) == len(counted)
 
     def all(self) -> list[Grant]:
         """The grants that hold, the last one first."""
@@ -57,8 +55,7 @@ class GrantStore(Database):
 
     def revoke(self, ids: Iterable[str]) -> int:
         """End these grants now. Returns how many held."""
-        with self._writing():
-            return sum(self._db.execute("DELETE FROM grants WHERE id = ?", (one,)).rowcount for one in ids)
+        return sum(self._change("DELETE FROM grants WHERE id = ?", one) for one in ids)
 
 
 def _grant(grant_id: str, terms: str, left: int | None) -> Grant:

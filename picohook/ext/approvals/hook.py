@@ -73,7 +73,6 @@ class QueueHook(Hook):
         self._wake = anyio.Event()
         self._stopped = False
         self._queue: Queue | None = None
-        self._seen: int | None = None
 
     async def handle(self, question: Question[Any]) -> Decision:
         now, timeout = self._host.reactor.now, question.deadline - question.begun
@@ -124,14 +123,18 @@ class QueueHook(Hook):
             self._host.log.warning("nobody was notified", command=self.spec.notify[0], why=why)
 
     def _about(self, _question: Question[Any]) -> dict[str, Any]:
-        spec, program = self.spec, os.path.basename(sys.argv[0] if sys.argv else "")
-        rule = {} if spec.filter is None else spec.filter.model_dump(exclude_defaults=True)
-        where = ""
+        spec, where = self.spec, ""
         with suppress(OSError):
             where = os.getcwd()  # which asks no disk
-        keeps_grants = self._host.part(GrantsPart) is not None
-        about = {"hook": spec.name, "source": spec.source, "filter": rule, "grants": keeps_grants}
-        return {**about, "program": program, "pid": os.getpid(), "directory": where}
+        return {
+            "hook": spec.name,
+            "source": spec.source,
+            "filter": spec.filter.model_dump(exclude_defaults=True) if spec.filter else {},
+            "grants": self._host.part(GrantsPart) is not None,
+            "program": os.path.basename(sys.argv[0] if sys.argv else ""),
+            "pid": os.getpid(),
+            "directory": where,
+        }
 
     # Its task.
 
@@ -157,10 +160,9 @@ class QueueHook(Hook):
             if "database is locked" not in str(error.__cause__):
                 self._host.log.warning("the queue of approvals failed", why=explain(error))
                 await self._close(error)
-                return
-            # Another program writes, and nothing has changed: what is in the queue waits.
-            self._left |= left
-            self._end(new, error)
+            else:  # another program writes, and nothing has changed: what is in the queue waits
+                self._left |= left
+                self._end(new, error)
             return
         for place in new:
             place.is_in.set()
@@ -172,14 +174,10 @@ class QueueHook(Hook):
     def _exchange(self, new: Sequence[_Place], left: Mapping[str, State]) -> list[Waiting]:
         """In a thread: add and remove calls of the queue. Returns those that somebody has answered."""
         queue = self._queue = self._queue or Queue(present=True)
-        version = queue.version()
-        if version == self._seen and not new and not left:
-            return []
         if self._runner is not None:
             for place in new:
                 place.link = queue.link(place.waiting.id)
-        used, self._seen = queue.exchange([place.waiting for place in new], left), version
-        return used
+        return queue.exchange([place.waiting for place in new], left)
 
     def stop(self) -> None:
         self._stopped = True
@@ -193,7 +191,7 @@ class QueueHook(Hook):
     async def _close(self, error: Exception) -> None:
         """End all calls that wait, and close the queue, which they leave with it. The next call opens it anew."""
         self._end([*self._places.values()], error)
-        queue, self._queue, self._seen, self._new, self._left = self._queue, None, None, [], {}
+        queue, self._queue, self._new, self._left = self._queue, None, [], {}
         if queue is not None:
             await anyio.to_thread.run_sync(queue.close)
 

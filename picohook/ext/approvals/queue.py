@@ -14,7 +14,6 @@ import secrets
 import time
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field
-from types import MappingProxyType
 from typing import Any, Literal, Self
 
 from ...errors import PicohookError
@@ -115,37 +114,34 @@ class Queue(Database):
             with self._explained():
                 self._alive = os.open(self._file_of(self.host), os.O_RDWR | os.O_CREAT | os.O_EXCL | _SAFE, 0o600)
                 fcntl.flock(self._alive, fcntl.LOCK_EX)
+            self._change("INSERT INTO hosts VALUES (?, '')", self.host)
 
     def close(self) -> None:
         """Close the file. What is this program's own leaves the queue."""
         if self.host:
-            with contextlib.suppress(OSError):
-                os.unlink(self._file_of(self.host))
             fcntl.flock(self._alive, fcntl.LOCK_UN)  # a process that is just being started may have a copy
             os.close(self._alive)
-            with contextlib.suppress(PicohookError):
+            with contextlib.suppress(PicohookError, OSError):
+                os.unlink(self._file_of(self.host))
                 self.remove_dead()
         super().close()
 
     # For hosts.
 
-    def exchange(
-        self, new: Collection[Waiting] = (), left: Mapping[str, State] = MappingProxyType({})
-    ) -> list[Waiting]:
+    def exchange(self, new: Collection[Waiting] = (), left: Mapping[str, State] | None = None) -> list[Waiting]:
         """Add calls, which wait until this program ends, and end the waiting of others: all of it or nothing.
 
         Returns the calls of this program that were answered. Each is returned once, and none that has left.
         """
+        self.version()  # raises if the file was removed
         mine = "state = 'answered' AND host = ?"
         if not new and not left and not self._rows(f"SELECT 1 FROM calls WHERE {mine} LIMIT 1", self.host):
             return []
         rows = [(one.id, self.host, one.asked_at, one.until, json.dumps(one.about), one.call) for one in new]
         columns = "id, host, asked_at, until, about, call, state"
         with self._writing():
-            if rows:
-                self._db.execute("INSERT OR IGNORE INTO hosts VALUES (?, '')", (self.host,))
             self._db.executemany(f"INSERT INTO calls ({columns}) VALUES (?, ?, ?, ?, ?, ?, 'waiting')", rows)
-            self._db.executemany(f"{_END} AND id = ?", [(state, call) for call, state in left.items()])
+            self._db.executemany(f"{_END} AND id = ?", [(state, call) for call, state in (left or {}).items()])
             answered = self._rows(f"{_WHOLE} WHERE {mine}", self.host)
             self._db.execute(f"{_END} AND {mine}", ("used", self.host))
         return [Waiting.of(row) for row in answered]
@@ -177,14 +173,11 @@ class Queue(Database):
         grant = None if answer.grant is None else json.dumps(answer.grant)
         if answer.grant is not None and (found := self.find(call)).is_waiting:
             require_grant(answer.grant, found.call, found.about)
-        with self._writing():
-            found = self.find(call)
-            if found.is_waiting:
-                values = (int(answer.yes), answer.reason, answer.by, grant, call)
-                changed = "state = 'answered', yes = ?, reason = ?, by = ?, given = ?"
-                self._db.execute(f"UPDATE calls SET {changed} WHERE id = ?", values)
-        if not found.is_waiting:
-            raise PicohookError(found.end)
+        answered = (
+            f"UPDATE calls SET state = 'answered', yes = ?, reason = ?, by = ?, given = ? WHERE id = ? AND {_WAITING}"
+        )
+        if not self._change(answered, int(answer.yes), answer.reason, answer.by, grant, call, time.time()):
+            raise PicohookError(self.find(call).end)
 
     def remove_dead(self) -> None:
         """Let the calls of hosts that have ended leave the queue, and forget the calls that ended long ago."""
@@ -222,8 +215,7 @@ class Queue(Database):
 
     def serve(self, url: str) -> None:
         """Note that this program shows the queue as a page at this address."""
-        with self._writing():
-            self._db.execute("INSERT INTO hosts VALUES (?, ?)", (self.host, url))
+        self._change("UPDATE hosts SET url = ? WHERE name = ?", url, self.host)
 
     def link(self, call: str) -> str:
         """The address at which this call alone is shown and answered, on the newest page; empty without a page."""
