@@ -15,7 +15,6 @@ from typing import Any
 from ...contain.syscalls import LIBC
 from ...errors import PicohookError
 from ...wire.regular_files import read_regular
-from ..guards.judge import Verdict
 
 _GIT = re.compile(r"(?<![A-Za-z0-9])git(?![A-Za-z0-9])")
 _ELSEWHERE = re.compile(r"(?<![\w-])(?:cd|pushd|-C|--git-dir|--work-tree|GIT_\w+|HOME|XDG_CONFIG_HOME)(?![\w-])")
@@ -69,8 +68,8 @@ def resolved_for_all(path: str, cwd: str) -> str:
 
 
 @functools.cache
-def judge(*, every: bool = False) -> Callable[[str, Mapping[str, Any], str], Verdict] | None:
-    """How guards judge a tool's call in a directory, by their usual rules or by every rule; None without their extra."""
+def judge(*, every: bool = False) -> Callable[[str, Mapping[str, Any], str], Any] | None:
+    """What gives guards' verdict on a tool's call in a directory, by their usual rules or all; None without their extra."""
     try:
         from ..guards.judge import ALL, USUAL, Judge, Place
     except ImportError:
