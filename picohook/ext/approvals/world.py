@@ -72,7 +72,7 @@ def judge(*, every: bool = False) -> Callable[[str, Mapping[str, Any], str], Any
     """What gives guards' verdict on a tool's call in a directory, by their usual rules or all; None without their extra."""
     try:
         from ..guards.judge import ALL, USUAL, Judge, Place
-    except ImportError:
+    except PicohookError:
         return None
     made = Judge(ALL if every else USUAL)
     return lambda tool, arguments, cwd: made.judge(tool, arguments, Place(cwd))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 
 import pytest
 from rows import each
@@ -103,6 +105,22 @@ def test_it_says_what_guards_find_in_the_call():
     call = json.dumps({"tool": "bash", "arguments": {"command": "git push origin main --force; ls"}}).encode()
     assert "git.force-push-main: " in dict(view(a_call(call)).facts)["guards"]
     assert "guards" not in dict(view(a_call()).facts)
+
+
+WITHOUT_GUARDS = """
+import sys
+sys.modules["tree_sitter"] = None
+from picohook.ext.approvals.queue import Waiting
+from picohook.ext.approvals.view import view
+one = view(Waiting(b'{"tool":"bash","arguments":{"command":"ls -l"}}', 0.0, {"grants": True}))
+print(one.arguments, [grant for _, grant in one.offers])
+"""
+
+
+def test_without_the_extra_for_guards_a_call_is_shown_and_no_grant_for_first_words_is_offered():
+    program = [sys.executable, "-c", WITHOUT_GUARDS]
+    shown = subprocess.run(program, check=True, capture_output=True, encoding="utf-8").stdout
+    assert shown == "[('command', 'ls -l')] [{'for': 'project'}]\n"
 
 
 def test_it_says_where_the_call_comes_from_and_why_a_person_is_asked():
