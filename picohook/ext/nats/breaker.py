@@ -57,8 +57,8 @@ class Breaker:
 
     def failed(self, worker: str, why: str, answers: int, now: float) -> None:
         """A question to this worker got no answer. `answers` is the count at the time of the question."""
-        if now >= self._wary_until:
-            self._last = {name: last for name, last in self._last.items() if last > answers}
+        if now >= self._wary_until:  # whoever gave the last answer before the question is likely to live, earlier ones may hang
+            self._last = {name: last for name, last in self._last.items() if last >= answers}
         self.gone(worker)
         self._wary_until = now + WARY
         if answers != self.answers:
