@@ -57,7 +57,8 @@ class Breaker:
 
     def failed(self, worker: str, why: str, answers: int, now: float) -> None:
         """A question to this worker got no answer. `answers` is the count at the time of the question."""
-        if now >= self._wary_until:  # whoever gave the last answer before the question is likely to live, earlier ones may hang
+        if now >= self._wary_until:
+            # Whoever gave the last answer before the question is likely to live. Those before it may hang.
             self._last = {name: last for name, last in self._last.items() if last >= answers}
         self.gone(worker)
         self._wary_until = now + WARY
