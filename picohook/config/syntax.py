@@ -4,12 +4,13 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import Any
-
-import yaml
+from typing import TYPE_CHECKING, Any
 
 from ..wire.extras import needs
 from .problems import KeyPath, Problems, quoted
+
+if TYPE_CHECKING:
+    import yaml  # an extra
 
 MOST_DEPTH = 32
 """The most tables and lists inside each other, and parts of a dotted key. A parser may need the square of this in memory."""
@@ -129,7 +130,7 @@ def _parse_yaml(text: str, problems: Problems) -> Any:
 
         depth = values = 0
 
-        def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        def compose_node(self, parent: "yaml.Node | None", index: Any) -> "yaml.Node | None":
             place = _line_of(self.peek_event().start_mark)  # type: ignore[no-untyped-call] # PyYAML has no types for it
             if self.check_event(yaml.AliasEvent):  # nine lines of aliases can make a document of gigabytes
                 problems.fail(place, "anchors and aliases are not read", "put shared settings in defaults")
@@ -144,7 +145,7 @@ def _parse_yaml(text: str, problems: Problems) -> Any:
                 problems.fail(place, "cannot be read: this value is too long")
             return node
 
-        def construct_table(self, node: yaml.MappingNode) -> _Object:
+        def construct_table(self, node: "yaml.MappingNode") -> _Object:
             for key, _ in node.value:
                 if key.tag != _TEXT or not isinstance(key, yaml.ScalarNode):
                     problems.fail(_line_of(key.start_mark), "this key is not text to YAML", "put it in quotes")
@@ -162,7 +163,7 @@ def _parse_yaml(text: str, problems: Problems) -> Any:
         problems.fail(f"character {error.position}", f"is not YAML: {error.reason}")
 
 
-def _line_of(mark: yaml.Mark | None) -> str:
+def _line_of(mark: "yaml.Mark | None") -> str:
     return f"line {mark.line + 1}, column {mark.column + 1}" if mark else ""
 
 

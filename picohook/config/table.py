@@ -2,12 +2,14 @@
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
-from ..engine.part import Part
 from ..model.spec import Settings
 from .document import Config
 from .problems import Problems
+
+if TYPE_CHECKING:
+    from ..engine.part import Part  # whoever only reads a file needs no engine
 
 
 class Consent(NamedTuple):
@@ -47,7 +49,7 @@ class Table(Settings):
         return None
 
     @classmethod
-    def part(cls, tables: Sequence[Self]) -> Part | None:
+    def part(cls, tables: Sequence[Self]) -> "Part | None":
         """Returns the part of a host whose files have these tables, in the order of their layers; None if it needs none."""
         del tables
         return None

@@ -10,7 +10,7 @@ import anyio.to_thread
 import loops
 import pytest
 
-from picohook.process.threads import QuickThreads
+from picohook.process.quick_threads import QuickThreads
 
 pytestmark = pytest.mark.anyio
 anyio_backend = loops.both

@@ -18,7 +18,7 @@ from ...host import Host
 from ...model.decisions import Approve
 from ...model.payloads import ToolCall
 from ...model.trail import TrailEntry
-from ...process.threads import QuickThreads
+from ...process.quick_threads import QuickThreads
 from ...projects import hook_files
 from ...wire.regular_files import Identity, identity
 from ...wire.text import cut, escape, explain

@@ -134,7 +134,7 @@ async def test_one_that_hangs_or_floods_is_not_waited_for_and_what_waits_is_boun
 async def test_closing_the_host_ends_one_that_hangs_after_its_grace_and_holds_no_call(judge, tmp_path):
     asked = tmp_path / "asked"
     os.mkfifo(asked)
-    async with Host([judge(f"open({str(asked)!r}, 'w').close()\n    time.sleep(999)", grace=0.05)]) as host:
+    async with Host([judge(f"open({str(asked)!r}, 'w').close()\n    time.sleep(999)", grace=0.5)]) as host:
         first = await host.before_tool(CALL)
         await anyio.to_thread.run_sync(asked.read_bytes)
         process = host._mounted.by_name["judge"].hook._inner._child
