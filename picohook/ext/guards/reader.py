@@ -88,7 +88,7 @@ class Reader(Expander):
 
     def _statements(self, nodes: Sequence[Node], scope: Scope) -> None:
         """Run the statements among these nodes, in order."""
-        for node, after in zip(self._apart(nodes), [*nodes[1:], None], strict=True):
+        for node, after in itertools.zip_longest(self._apart(nodes), nodes[1:]):
             if node.is_named and after is not None and after.type == "&":
                 inner = scope.copy()
                 inner.parallel = True

@@ -64,6 +64,7 @@ def test_a_command_is_read_in_whatever_form_it_is_written():
         "printf '%s\\0' 'rm -rf ~' | xargs -0 bash -c",
         "true | while read x; do rm -rf ~; done",
         "case a in a) rm -rf ~;; esac",
+        "case a in b) ;; c) esac; rm -rf ~",
         "echo $(rm -rf ~)",
         'echo "`rm -rf ~`"',
         "cat <<E; rm -rf ~\nx\nE",
@@ -90,6 +91,11 @@ def test_a_mention_is_not_a_use():
         "printf '%s\\n' 'git push --force'",
         "f() { rm -rf ~; }; echo defined",
     ]:
+        assert decided(command) == ("continue", ""), command
+
+
+def test_a_part_without_commands_runs_nothing():
+    for command in ["case a in a) esac", "case $1 in a) ls;; b) esac", "f() { }; f", "{ }"]:
         assert decided(command) == ("continue", ""), command
 
 
