@@ -1,7 +1,7 @@
 """Shows an outcome: the decision, its changes, and the answer of each hook."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import zip_longest
 from typing import Any
 
@@ -65,27 +65,27 @@ def _row(entry: TrailEntry) -> tuple[str, str, str, str]:
     return f"  {entry.hook}", action, "" if entry.skipped else f"{entry.duration * 1000:.1f} ms", error
 
 
-def changes(before: Any, after: Any, at: KeyPath = ()) -> Iterator[str]:
-    """Yields each difference between two JSON values, leaf by leaf."""
-    if isinstance(before, dict) and isinstance(after, dict):
-        for key in before | after:
-            yield from _change(before.get(key, _NONE), after.get(key, _NONE), (*at, key))
-    elif isinstance(before, list) and isinstance(after, list):
-        for index, (old, new) in enumerate(zip_longest(before, after, fillvalue=_NONE)):
-            yield from _change(old, new, (*at, index))
-    elif before != after:
-        yield f"{dotted(at)}: {shown(before)} → {shown(after)}"
-
-
-def _change(before: Any, after: Any, at: KeyPath) -> Iterator[str]:
-    if before is _NONE:
-        yield f"{dotted(at)}: added {shown(after)}"
-    elif after is _NONE:
-        yield f"{dotted(at)}: removed {shown(before)}"
-    else:
-        yield from changes(before, after, at)
-
-
-def shown(value: Any) -> str:
+def shown(value: Any, at: KeyPath = ()) -> str:
     """Returns a value as JSON, cut to a length that fits a line."""
+    del at
     return shortened(json.dumps(value, ensure_ascii=False), _SHOWN)
+
+
+def changes(before: Any, after: Any, at: KeyPath = (), show: Callable[[Any, KeyPath], str] = shown) -> Iterator[str]:
+    """Yields each difference between two JSON values, leaf by leaf. `show` returns the text of a value at a place."""
+    if isinstance(before, dict) and isinstance(after, dict):
+        pairs = [(key, before.get(key, _NONE), after.get(key, _NONE)) for key in before | after]
+    elif isinstance(before, list) and isinstance(after, list):
+        pairs = [(index, *both) for index, both in enumerate(zip_longest(before, after, fillvalue=_NONE))]
+    elif before is _NONE:
+        yield f"{dotted(at)}: added {show(after, at)}"
+        return
+    elif after is _NONE:
+        yield f"{dotted(at)}: removed {show(before, at)}"
+        return
+    else:
+        if before != after:
+            yield f"{dotted(at)}: {show(before, at)} → {show(after, at)}"
+        return
+    for key, old, new in pairs:
+        yield from changes(old, new, (*at, key), show)

@@ -10,6 +10,7 @@ _NAMED = rf"(?:{names.secret_name()})"
 _INITIALS = "".join({name[0] + name[0].upper() for name in names.secret_name().split("|")})
 # Nothing of a name is read but from the word on, and not much: otherwise a long text of digits and letters takes minutes.
 _ASSIGNED = rf"(?=[{_INITIALS}])(?i:(?P<name>{_NAMED}[\w-]{{0,64}}[\"']?\s*[:=]\s*[\"']?))(?P<value>[^\s\"'&;,]{{4,}})"
+_NAME = re.compile(rf"(?i)[\w.-]*{_NAMED}[\w.-]{{0,64}}")
 _SECRETS = re.compile("|".join((*names.secrets(), _ASSIGNED)))
 
 
@@ -25,4 +26,4 @@ def redacted(value: Any) -> Any:
 
 
 def _hides(name: str, value: Any) -> bool:
-    return isinstance(value, str) and bool(value) and re.fullmatch(rf"(?i)[\w.-]*{_NAMED}", name) is not None
+    return isinstance(value, str) and bool(value) and _NAME.fullmatch(name) is not None

@@ -19,6 +19,7 @@ from typing import IO, Annotated, Any
 import typer
 
 from ...cli import outcomes, output
+from ...config.problems import KeyPath
 from ...errors import PicohookError
 from ...wire import words, written_files
 from ...wire.text import escape, shortened
@@ -65,7 +66,7 @@ def items_of(record: Record) -> Iterator[Item]:
                 yield {"name": "in shadow", "about": text, "at": line["at"], "number": chain.number, "hooks": [row]}
             case "event":
                 told = f"→ {', '.join(line['hooks'])}" if line.get("hooks") else ""
-                text = joined(told, outcomes.shown(line["payload"]) if line["payload"] else "")
+                text = joined(told, _hidden(line["payload"]) if line["payload"] else "")
                 asked = {name: line[name] for name in ("payload", "meta", "hooks") if line.get(name)}
                 yield {"name": line["event"], "about": text, "at": line["at"], "asked": asked}
             case "wire":
@@ -102,6 +103,7 @@ def item_of(chain: Chain, ended: float | None = None, when: str = "") -> Item:
 def row_of(line: Line, chain: Chain, sees: dict[str, Any]) -> dict[str, Any]:
     """Returns the row of an answer to a question with these params. It has them if they are not those of the chain."""
     failed, action = line.get("failed"), line["action"]
+    edits = outcomes.changes(editable(sees), editable(line["params"]), show=_hidden) if "params" in line else ()
     if chain.stage.approves:
         action = "denied" if action == words.DENY else "approved"
     if line.get("type") == "would":
@@ -115,7 +117,7 @@ def row_of(line: Line, chain: Chain, sees: dict[str, Any]) -> dict[str, Any]:
         "at": line.get("at"),
         "seconds": line["seconds"],
         "text": joined(retried, line.get("error") or line.get("reason") or line.get("feedback", "")),
-        "changes": [*outcomes.changes(editable(sees), editable(line["params"]))] if "params" in line else [],
+        "changes": [*edits],
         "more": ({} if sees is chain.asked_about else {"question": sees})
         | {name: line[name] for name in ("result", "notes", "answer") if name in line},
     }
@@ -129,10 +131,18 @@ def about(chain: Chain) -> str:
     if "messages" in shown:
         shown["messages"] = shown["messages"][-1:]
     if "result" in params:
-        return shortened(f"{params['tool']} → {outcomes.shown(params['result'].get('for_llm', ''))}", _ABOUT)
-    if "tool" in params:
-        return shortened(f"{params['tool']} {outcomes.shown(params.get('arguments', {}))}", _ABOUT)
-    return shortened(outcomes.shown(shown), _ABOUT)
+        text = f"{params['tool']} → {_hidden(params['result'].get('for_llm', ''))}"
+    elif "tool" in params:
+        text = f"{params['tool']} {_hidden(params.get('arguments', {}))}"
+    else:
+        text = _hidden(shown)
+    return shortened(redacted(text), _ABOUT)
+
+
+def _hidden(value: Any, at: KeyPath = ()) -> str:
+    """Returns a value at this place as text that may be cut: what is left of a secret then would not look like one."""
+    (value,) = redacted({str(at[-1]) if at else "": value}).values()
+    return outcomes.shown(value)
 
 
 def joined(*parts: str) -> str:
@@ -144,7 +154,7 @@ def _facts(item: Item) -> Iterator[tuple[str, str]]:
     """Yields what a comparison has found, in words."""
     for name, (was, now) in item.get("changed", {}).items():
         if isinstance(was, dict) and isinstance(now, dict):
-            yield from ((name, text) for text in outcomes.changes(was, now))
+            yield from ((name, text) for text in outcomes.changes(was, now, show=_hidden))
         else:
             yield name, f"{_fact(was)} → {_fact(now)}"
     if item.get("false_rejection"):
@@ -154,7 +164,7 @@ def _facts(item: Item) -> Iterator[tuple[str, str]]:
 
 
 def _fact(value: Any) -> str:
-    return "-" if value is None else value if isinstance(value, str) else outcomes.shown(value)
+    return "-" if value is None else value if isinstance(value, str) else _hidden(value)
 
 
 class Shown:

@@ -326,8 +326,9 @@ def test_secrets_are_replaced_and_other_text_is_not():
     assert redacted("curl -H 'Authorization: Bearer abcdefgh1234' https://ann:pw123@host/") == (
         "curl -H 'Authorization: Bearer [secret]' https://[secret]@host/"
     )
-    assert redacted({"API_KEY": "x1", "list": ["DB_PASSWORD=hunter22 ls", 7]}) == {
+    assert redacted({"API_KEY": "x1", "API_KEY_PROD": "x2", "list": ["DB_PASSWORD=hunter22 ls", 7]}) == {
         "API_KEY": "[secret]",
+        "API_KEY_PROD": "[secret]",
         "list": ["DB_PASSWORD=[secret] ls", 7],
     }
     for text in ("ls -la /etc", "git commit -m 'token of thanks'", "https://example.org/a?b=c", "keyboard=1"):

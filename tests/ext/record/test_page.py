@@ -107,6 +107,23 @@ def test_long_texts_are_cut_with_their_length_and_secrets_are_hidden_even_at_the
         assert "[secret]" in page
 
 
+def test_no_beginning_of_a_secret_is_left_where_a_row_or_an_edit_is_cut(session):
+    calls = [
+        ("bash", "y" * length + " " + made.SECRET, "y" * length + " " + made.SECRET) for length in range(60, 460, 4)
+    ]
+    project = session(("bash", "rm", ""), ("bash", f"{'y' * 385} {made.SECRET}", ""), *calls)
+
+    _, items, _ = data(project)
+
+    for shown in (
+        json.dumps(items),
+        project("trace", "session.jsonl").out,
+        project("trace", "session.jsonl", "--json").out,
+    ):
+        assert made.SECRET[:6] not in shown
+        assert "yyyyy" in shown
+
+
 def test_a_thousand_usual_calls_are_less_than_a_megabyte(session):
     calls = [
         ("Bash", f"git -C /home/ann/project/app log --oneline -n {n} -- src/main.py", "line of a log\n" * 70)
