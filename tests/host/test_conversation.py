@@ -15,7 +15,7 @@ from picohook.model.filters import Filter
 
 pytestmark = pytest.mark.anyio
 
-FAR = Timeouts(interceptor=60, approval=60, hello=60, chain=60)
+FAR = Timeouts(interceptor=600, approval=600, hello=600, chain=600)
 
 # "Complete Flow Example" of PicoClaw's hook-json-protocol.md, with the mode `llm` added to its hello: who is asked at
 # before_llm says so there.
