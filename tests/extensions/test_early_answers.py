@@ -9,6 +9,7 @@ import pytest
 
 from picohook import Approve, Deny, FunctionHook, Host, Part, ToolCall
 from picohook.engine import chain
+from picohook.errors import EncodeError
 
 pytestmark = pytest.mark.anyio
 CALL = ToolCall(tool="bash", arguments={"command": "ls"})
@@ -220,6 +221,14 @@ async def test_no_part_is_told_of_a_grant_for_a_call_that_was_changed_meanwhile(
     async with Host([FunctionHook("person", {"approve_tool": changes})], parts=[keeps]) as host:
         await host.approve_tool(call)
     assert keeps.granted_with == []
+
+
+async def test_a_call_without_a_json_form_is_the_callers_mistake_and_neither_a_part_nor_an_approver_sees_it():
+    asked, grants = [], Grants(Approve())
+    async with Host([approver(asked=asked)], parts=[grants]) as host:
+        with pytest.raises(EncodeError, match="set has no JSON form"):
+            await host.approve_tool(ToolCall(tool="bash", arguments={"command": {"ls"}}))
+    assert (grants.calls, asked) == ([], [])
 
 
 async def test_a_part_that_knows_its_answer_gives_it_at_once():
