@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from importlib.resources import files
+from io import TextIOWrapper
 from pathlib import Path
 from typing import IO, Annotated, Any
 
@@ -267,7 +268,8 @@ def shown(title: str, page: Path | None, *, full: bool, as_json: bool) -> Iterat
     try:
         _require_page(page)
         with tempfile.TemporaryFile() as packed:
-            with gzip.open(packed, "wt", encoding="ascii") as items:
+            compressed = gzip.GzipFile(fileobj=packed, mode="wb", mtime=0)  # a record has one page, whenever it is made
+            with TextIOWrapper(compressed, encoding="ascii") as items:
                 made = _Page(items, full=full)
                 yield made
                 made.write({"title": title, **made.notes})

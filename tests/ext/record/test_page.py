@@ -180,9 +180,11 @@ def test_a_trace_that_is_interrupted_leaves_the_page_that_is_there(session, numb
     assert sorted(path.name for path in project.path.iterdir()) == ["page.html", "session.jsonl"]
 
 
-def test_a_page_is_written_to_a_pipe(session):
+def test_a_page_does_not_tell_when_it_was_made_and_is_written_to_a_pipe_too(session):
     project = session(("bash", "rm", ""))
     before, _, _ = data(project)
+    (packed,) = re.findall(r'id="data">(\S*)', before)
+    assert base64.b64decode(packed)[4:8] == bytes(4)  # the time in a header of gzip
 
     done = project("trace", "session.jsonl", "--html", "/dev/stdout")
 
